@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from fastapi import Path
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import AfterValidator, WithJsonSchema, model_validator
 
-from gateway.http.fields import IDENTIFIER_BYTES_MAX, IDENTIFIER_SCHEMA, OneOf, is_identifier
+from gateway.http.fields import IDENTIFIER_BYTES_MAX, IDENTIFIER_SCHEMA, Body, OneOf, is_identifier
 from gateway.http.validation import faults_error
 from gateway.problem import refused
 from log_format import limits
@@ -73,6 +73,21 @@ def resource_fault(resource_type: str, resource: str, pattern: str = "literal") 
         named = f"must be 1 to {SUBJECT_CHARACTERS_MAX} characters without control characters"
         return None if is_name(resource) else named
     return None if is_identifier(resource) else f"must be 1 to {IDENTIFIER_BYTES_MAX} bytes without control characters"
+
+
+class NamedRight(Body):
+    """An operation on a resource that is named as an ACL names it."""
+
+    operation: OperationField
+    resource_type: ResourceTypeField
+    resource: str
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        what = resource_fault(self.resource_type, self.resource)
+        if what is not None:
+            raise faults_error([(("resource",), what)])
+        return self
 
 
 def _role(name: str) -> str:

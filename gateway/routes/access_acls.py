@@ -105,23 +105,13 @@ class AclsQuery(AclFilter):
 
 
 class Question(
-    fields.Body,
+    access_fields.NamedRight,
     example={"principal": "User:alice", "operation": "Write", "resource_type": "topic", "resource": "flights"},
 ):
     """Whether the principal, with these groups, may do the operation."""
 
     principal: access_fields.Principal
     groups: Annotated[list[access_fields.Group], Field(max_length=100)] = Field(default_factory=list)
-    operation: access_fields.OperationField
-    resource_type: access_fields.ResourceTypeField
-    resource: str
-
-    @model_validator(mode="after")
-    def _names_something(self) -> Self:
-        what = access_fields.resource_fault(self.resource_type, self.resource)
-        if what is not None:
-            raise faults_error([(("resource",), what)])
-        return self
 
 
 class AclObject(TypedDict):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Self, cast
+from typing import Annotated, Any, Final, cast
 
 from fastapi import APIRouter
-from pydantic import Field, model_validator
+from pydantic import Field
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from gateway.access.needs import needs
 from gateway.gateway import allowing
 from gateway.http import access_fields, fields
-from gateway.http.validation import faults_error
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.routes.typed_route import TypedRoute
 
@@ -21,19 +20,8 @@ router = APIRouter(route_class=TypedRoute, tags=["access"])
 RIGHTS_PER_REQUEST_MAX: Final = 1_000
 
 
-class AskedRight(fields.Body):
+class AskedRight(access_fields.NamedRight):
     """A right that the caller may have."""
-
-    operation: access_fields.OperationField
-    resource_type: access_fields.ResourceTypeField
-    resource: str
-
-    @model_validator(mode="after")
-    def _names_something(self) -> Self:
-        what = access_fields.resource_fault(self.resource_type, self.resource)
-        if what is not None:
-            raise faults_error([(("resource",), what)])
-        return self
 
 
 class AskedRights(

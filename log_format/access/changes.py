@@ -13,7 +13,6 @@ import msgspec
 
 from log_format.access.acls import Acl, acl_key, entry_acls
 from log_format.access.row import (
-    SCHEMA,
     TAG_ACCESS,
     AccessChanges,
     CredentialRow,
@@ -21,11 +20,16 @@ from log_format.access.row import (
     RoleRow,
     Secret,
     change_rows,
-    encode_rows,
     encode_tag,
 )
 from log_format.access.state import NAME, AccessState, snapshot
-from log_format.delta.system_table import CompactTable, SystemTable, TableContents
+from log_format.delta.system_table import (
+    DOCUMENTS_SCHEMA,
+    CompactTable,
+    SystemTable,
+    TableContents,
+    documents_contents,
+)
 from log_format.delta.system_table import Decide as SharedDecide
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 
@@ -168,7 +172,7 @@ AccessDecision = CreateToken | RotateToken | DeleteToken | PutRole | DeleteRole 
 class Decide(SharedDecide[AccessState, AccessDecision, Outcome]):
     """A change that commits several decisions about tokens, roles, ACLs and quotas."""
 
-    table = SystemTable(name=NAME, schema=SCHEMA, directory="rows")
+    table = SystemTable(name=NAME, schema=DOCUMENTS_SCHEMA, directory="rows")
 
     def judge(
         self, decisions: Sequence[AccessDecision], state: AccessState, now_ms: int
@@ -200,7 +204,4 @@ def unknown_token_error(token_id: str) -> TidelogError:
 
 
 def _contents(changes: Sequence[AccessChanges], now_ms: int) -> TableContents:
-    changed = change_rows(changes)
-    return TableContents(
-        data=encode_rows(changed, now_ms), row_count=len(changed), tags={TAG_ACCESS: encode_tag(changes)}
-    )
+    return documents_contents(change_rows(changes), now_ms, {TAG_ACCESS: encode_tag(changes)})

@@ -11,12 +11,11 @@ for each change, for readers of the table with SQL.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import pyarrow as pa
 
-from log_format.delta.system_table import data_bytes
+from log_format.delta.system_table import DocumentRow
 from log_format.delta.tag_compression import compress_tag, decompress_tag
 
 TAG_ACCESS: Final = "tidelog.access"
@@ -76,25 +75,16 @@ class AccessChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 _NOTHING: Final = AccessChanges()
-_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
-SCHEMA: Final = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("name", pa.string()),
-        ("document", pa.string()),
-        ("changed_at", _TIMESTAMP),
-    ]
-)
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(list[AccessChanges])
 
 
-def change_rows(changes: Sequence[AccessChanges]) -> list[tuple[str, str, str | None]]:
+def change_rows(changes: Sequence[AccessChanges]) -> list[DocumentRow]:
     """Return kind, name and JSON (None: deleted) of each change, as in the data file."""
     return [row for one in changes for row in _rows(one)]
 
 
-def _rows(changes: AccessChanges) -> Iterator[tuple[str, str, str | None]]:
+def _rows(changes: AccessChanges) -> Iterator[DocumentRow]:
     for credential in changes.credentials:
         yield "credential", credential.id, _document(credential)
     for name in changes.deleted_credentials:
@@ -114,17 +104,6 @@ def _document(row: CredentialRow | RoleRow | QuotaRow) -> str:
     if isinstance(row, CredentialRow):
         members["secrets"] = [msgspec.structs.asdict(secret) for secret in row.secrets]
     return _ENCODER.encode(members).decode()
-
-
-def encode_rows(changed: Sequence[tuple[str, str, str | None]], now_ms: int) -> bytes:
-    """Encode the data file of a commit with these rows: Parquet with ``SCHEMA``."""
-    columns: dict[str, list[Any]] = {
-        "kind": [kind for kind, _, _ in changed],
-        "name": [name for _, name, _ in changed],
-        "document": [document for _, _, document in changed],
-        "changed_at": [now_ms * 1000] * len(changed),
-    }
-    return data_bytes(pa.table(columns, schema=SCHEMA))
 
 
 def encode_tag(changes: Sequence[AccessChanges]) -> str:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -88,6 +88,30 @@ def data_bytes(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd", store_schema=False)
     return bytes(sink.getvalue().to_pybytes())
+
+
+DOCUMENTS_SCHEMA: Final = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("name", pa.string()),
+        ("document", pa.string()),
+        ("changed_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+"""Columns of a table of documents: a row for each changed one."""
+DocumentRow = tuple[str, str, str | None]
+"""Kind, name and JSON of a document; None: it was deleted."""
+
+
+def documents_contents(rows: Sequence[DocumentRow], now_ms: int, tags: dict[str, str | None]) -> TableContents:
+    """Return the contents of a data file with these documents, ``DOCUMENTS_SCHEMA``, changed at ``now_ms``."""
+    columns: dict[str, list[Any]] = {
+        "kind": [kind for kind, _, _ in rows],
+        "name": [name for _, name, _ in rows],
+        "document": [document for _, _, document in rows],
+        "changed_at": [now_ms * 1000] * len(rows),
+    }
+    return TableContents(data=data_bytes(pa.table(columns, schema=DOCUMENTS_SCHEMA)), row_count=len(rows), tags=tags)
 
 
 def data_file(

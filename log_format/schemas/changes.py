@@ -15,7 +15,13 @@ from typing import Final
 
 import msgspec
 
-from log_format.delta.system_table import CompactTable, SystemTable, TableContents
+from log_format.delta.system_table import (
+    DOCUMENTS_SCHEMA,
+    CompactTable,
+    SystemTable,
+    TableContents,
+    documents_contents,
+)
 from log_format.delta.system_table import Decide as SharedDecide
 from log_format.errors import BackOff, TidelogError
 from log_format.schemas.decision import Decided, Outcome, SchemasDecision, read_only
@@ -26,13 +32,11 @@ from log_format.schemas.refusals import (
 )
 from log_format.schemas.registered import Id, Version
 from log_format.schemas.row import (
-    TABLE_SCHEMA,
     TAG_SCHEMAS,
     ConfigRow,
     ModeRow,
     SchemasChanges,
     VersionRow,
-    encode_rows,
     encode_tag,
     row_of,
     rows,
@@ -300,7 +304,7 @@ class DeleteMode:
 class Decide(SharedDecide[SchemasState, SchemasDecision, Outcome]):
     """A change that commits several decisions about the registry."""
 
-    table = SystemTable(name=NAME, schema=TABLE_SCHEMA, directory="rows")
+    table = SystemTable(name=NAME, schema=DOCUMENTS_SCHEMA, directory="rows")
 
     def judge(
         self, decisions: Sequence[SchemasDecision], state: SchemasState, now_ms: int
@@ -327,7 +331,4 @@ class Compact(CompactTable[SchemasState]):
 
 
 def _contents(changes: Sequence[SchemasChanges], now_ms: int) -> TableContents:
-    changed = rows(changes)
-    return TableContents(
-        data=encode_rows(changed, now_ms), row_count=len(changed), tags={TAG_SCHEMAS: encode_tag(changes)}
-    )
+    return documents_contents(rows(changes), now_ms, {TAG_SCHEMAS: encode_tag(changes)})

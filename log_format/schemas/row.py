@@ -12,12 +12,11 @@ for each change, for readers of the table with SQL.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import pyarrow as pa
 
-from log_format.delta.system_table import data_bytes
+from log_format.delta.system_table import DocumentRow
 from log_format.delta.tag_compression import compress_tag, decompress_tag
 from log_format.schemas.schema import Schema, SchemaReference, SchemaType
 
@@ -86,14 +85,6 @@ class SchemasChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 NO_CHANGES: Final = SchemasChanges()
-TABLE_SCHEMA: Final = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("name", pa.string()),
-        ("document", pa.string()),
-        ("changed_at", pa.timestamp("us", tz="UTC")),
-    ]
-)
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(list[SchemasChanges])
 
@@ -124,12 +115,12 @@ def schema_of(row: SchemaRow) -> Schema:
     )
 
 
-def rows(changes: Sequence[SchemasChanges]) -> list[tuple[str, str, str | None]]:
+def rows(changes: Sequence[SchemasChanges]) -> list[DocumentRow]:
     """Return kind, name and JSON (None: removed) of each change, as in the data file."""
     return [row for one in changes for row in _rows(one)]
 
 
-def _rows(changes: SchemasChanges) -> Iterator[tuple[str, str, str | None]]:
+def _rows(changes: SchemasChanges) -> Iterator[DocumentRow]:
     for schema in changes.schemas:
         yield "schema", str(schema.id), _document(schema)
     for version in changes.versions:
@@ -148,17 +139,6 @@ def _rows(changes: SchemasChanges) -> Iterator[tuple[str, str, str | None]]:
 
 def _document(row: SchemaRow | VersionRow | ConfigRow | ModeRow) -> str:
     return _ENCODER.encode(msgspec.structs.asdict(row)).decode()
-
-
-def encode_rows(changed: Sequence[tuple[str, str, str | None]], now_ms: int) -> bytes:
-    """Encode the data file of a commit with these rows: Parquet with ``TABLE_SCHEMA``."""
-    columns: dict[str, list[Any]] = {
-        "kind": [kind for kind, _, _ in changed],
-        "name": [name for _, name, _ in changed],
-        "document": [document for _, _, document in changed],
-        "changed_at": [now_ms * 1000] * len(changed),
-    }
-    return data_bytes(pa.table(columns, schema=TABLE_SCHEMA))
 
 
 def encode_tag(changes: Sequence[SchemasChanges]) -> str:

@@ -34,7 +34,7 @@ from log_format.transactions.row import (
     encode_rows,
     encode_tag,
 )
-from log_format.transactions.staged_age import REQUEST_MS_MAX, is_older, staged_too_long_error
+from log_format.transactions.staged_age import REQUEST_MS_MAX, earlier_outcome
 from log_format.transactions.state import NAME, TransactionsEdit, TransactionsState, TransactionsView
 
 Outcome = TransactionRow | TidelogError
@@ -144,13 +144,9 @@ class BeginAndCommit:
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """Return the row in state ``committing``; or the row of another transaction that committed the same request before."""
-        known = state.transactions.get(self.transaction_id)
-        if known is not None and known.state == "aborted":
-            return (), staged_too_long_error()
-        if known is not None:
-            return (), known
-        if is_older(self.transaction_id, REQUEST_MS_MAX, now_ms):
-            return (), staged_too_long_error()
+        earlier = earlier_outcome(state, self.transaction_id, REQUEST_MS_MAX, now_ms)
+        if earlier is not None:
+            return (), earlier
         if self.stamp is not None:
             verdict = judge_request(state, self.stamp, now_ms)
             if verdict is not None:

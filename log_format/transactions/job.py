@@ -17,7 +17,7 @@ from log_format.errors import ErrorCode, RequestRefused
 from log_format.topic.producer_id import is_numbered
 from log_format.transactions.changes import NotFinished, Outcome, abort_row
 from log_format.transactions.row import NO_NUMBER, TransactionRow
-from log_format.transactions.staged_age import JOB_MS_MAX, is_older, staged_too_long_error
+from log_format.transactions.staged_age import JOB_MS_MAX, earlier_outcome
 from log_format.transactions.state import TransactionsView
 
 
@@ -62,13 +62,9 @@ class CommitJob:
 
         The outcome is ``NotFinished`` if the previous one is decided but not finished; ``NumberCommitted``, ``NumberPassed``.
         """
-        known = state.transactions.get(self.transaction_id)
-        if known is not None and known.state == "aborted":
-            return (), staged_too_long_error()
-        if known is not None:
-            return (), known
-        if is_older(self.transaction_id, JOB_MS_MAX, now_ms):
-            return (), staged_too_long_error()
+        earlier = earlier_outcome(state, self.transaction_id, JOB_MS_MAX, now_ms)
+        if earlier is not None:
+            return (), earlier
         rows: list[TransactionRow] = []
         newest = state.producers.get(self.transactional_id) if self.transactional_id else None
         if newest is not None:

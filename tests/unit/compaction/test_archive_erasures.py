@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,6 @@ import pytest
 
 from compaction.archive_erasures import ArchiveErasures, Erased
 from compaction.policy import Policy
-from compaction.rewrite import RewriteTask, TaskResult, rewrite
-from compaction.workers import LocalWorkers
 from log_format import layout
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.archive_rows import archived_files
@@ -23,13 +21,13 @@ from log_format.errors import CorruptData
 from log_format.ids import random_id
 from log_format.inspection.erased import verify_erased
 from log_format.records.erasing import Matcher, digest_of
-from log_format.store import ObjectStore
 from log_format.topic.archiving import ArchivedFile, RemoveArchived
 from log_format.topic.changes import AlterTopic
 from log_format.topic.erasure_changes import FinishErasures, RequestErasure
 from log_format.topic.erasures import Erasure
 from log_format.topic.live_segments import LiveSegment
 from log_format.topic.pin_changes import CreatePin
+from tests.support.interfering_workers import InterferingWorkers
 from tests.support.killed_store import Broken, KilledStore
 from tests.support.maintenance_bench import MaintenanceBench
 from tests.support.table_rows import rows_by_delta, rows_by_log
@@ -190,26 +188,9 @@ def test_maintenance_may_be_killed_anywhere(bench: MaintenanceBench) -> None:
     assert rows(bench) == WITHOUT_ANNA
 
 
-class Interfering(LocalWorkers):
-    """Something happens after the first task, before its commit."""
-
-    def __init__(self, store: ObjectStore, happens: Callable[[], object] = lambda: None) -> None:
-        super().__init__(store)
-        self._rewritten_in = store
-        self._happens = iter([happens])
-        self.calls = 0
-
-    def rewrite(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskResult]:
-        self.calls += 1
-        for task in tasks:
-            done = rewrite(self._rewritten_in, task)
-            next(self._happens, lambda: None)()
-            yield done
-
-
 def run_with(bench: MaintenanceBench, happens: Callable[[], object]) -> None:
     job = bench.job(QUIET)
-    job.workers = Interfering(bench.store, happens)
+    job.workers = InterferingWorkers(bench.store, happens)
     assert job.run_round(collect=False).failed_topics == 0, bench.report.events
 
 
@@ -345,7 +326,7 @@ def test_a_damaged_second_part_is_passed_over(bench: MaintenanceBench) -> None:
     path = f"topics/t/{archived_paths(bench)[-1]}"
     bench.store.put(path, bench.store.get(path)[:-1] + b"x")
     job = bench.job(QUIET)
-    job.workers = workers = Interfering(bench.store)
+    job.workers = workers = InterferingWorkers(bench.store)
     assert job.run_round(collect=False).failed_topics == 1
     assert path.removeprefix("topics/t/") in str(bench.events("failed"))
     assert workers.calls == 1, "the checkpoint is whole"

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
 
 from compaction.policy import Policy
-from compaction.rewrite import RewriteTask, TaskResult, rewrite
-from compaction.workers import LocalWorkers
 from log_format.records.typed_columns import NOT_JUDGED
-from log_format.store import ObjectStore
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Append
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.changes import AlterTopic
 from log_format.topic.config import Subjects
 from tests.support.backfill_bench import VALUE, BackfillBench
-from tests.support.maintenance_bench import NotedStore
+from tests.support.interfering_workers import InterferingWorkers
+from tests.support.killed_store import Broken, KilledStore
 from tests.support.records import batch_of
 from tests.support.registry import record
 
@@ -32,30 +29,6 @@ ONE_BY_ONE = replace(QUIET, target_bytes=2_000)
 """Rewrites each segment alone."""
 
 
-class Broken(Exception):
-    """The process is gone."""
-
-
-class KilledStore(NotedStore):
-    """Kills the process at the first write after ``puts_left`` of them."""
-
-    puts_left: int | None = None
-
-    def put(self, key: str, data: bytes) -> None:
-        self._count()
-        super().put(key, data)
-
-    def put_if_absent(self, key: str, data: bytes) -> None:
-        self._count()
-        super().put_if_absent(key, data)
-
-    def _count(self) -> None:
-        if self.puts_left is not None:
-            if not self.puts_left:
-                raise Broken
-            self.puts_left -= 1
-
-
 @pytest.fixture
 def bench() -> BackfillBench:
     """A topic of two partitions that has no schema yet, whose subject has one version."""
@@ -63,21 +36,6 @@ def bench() -> BackfillBench:
     made.register(ORDER)
     made.create(2)
     return made
-
-
-class Interfering(LocalWorkers):
-    """Something happens after each of the first tasks, before its commit."""
-
-    def __init__(self, store: ObjectStore, *happens: Callable[[], object]) -> None:
-        super().__init__(store)
-        self._rewritten_in = store
-        self._happens = iter(happens)
-
-    def rewrite(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskResult]:
-        for task in tasks:
-            done = rewrite(self._rewritten_in, task)
-            next(self._happens, lambda: None)()
-            yield done
 
 
 def test_what_was_there_gets_the_columns_of_records_produced_typed(bench: BackfillBench) -> None:
@@ -192,7 +150,7 @@ def test_producers_and_other_maintenance_go_on_beside_it(bench: BackfillBench) -
         bench.produce({"id": number})
     bench.alter()
     job = bench.job(ONE_BY_ONE)
-    job.workers = Interfering(
+    job.workers = InterferingWorkers(
         bench.store,
         lambda: bench.produce({"id": 4}),
         lambda: bench.job(Policy(flushed_min=2)).run_round(collect=False),
@@ -212,7 +170,7 @@ def test_turned_off_it_stops_where_it_is(bench: BackfillBench) -> None:
         bench.produce({"id": number})
     bench.alter()
     job = bench.job(ONE_BY_ONE)
-    job.workers = Interfering(
+    job.workers = InterferingWorkers(
         bench.store, lambda: bench.commit(AlterTopic(partition_count=None, config={"data.backfill": "off"}))
     )
     totals = job.run_round(collect=False)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from compaction.merge_plan import RewriteReason
 from compaction.policy import Policy
-from compaction.rewrite import RewriteTask, TaskResult, rewrite
-from compaction.workers import LocalWorkers
+from compaction.rewrite import RewriteTask, rewrite
 from log_format import layout
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.topic_log import TopicLog
@@ -20,7 +18,6 @@ from log_format.errors import RequestRefused
 from log_format.ids import random_id
 from log_format.inspection.erased import verify_erased
 from log_format.records.erasing import Matcher, digest_of
-from log_format.store import ObjectStore
 from log_format.topic.changes import AlterTopic, DeleteRecords
 from log_format.topic.erasure_changes import RequestErasure
 from log_format.topic.erasures import Erasure, decode_note, note_key
@@ -28,6 +25,7 @@ from log_format.topic.live_segments import live_segments
 from log_format.topic.pin_changes import CreatePin
 from log_format.topic.rewrite import Rewrite, RewriteOutcome, UploadedFile
 from tests.support.backfill_bench import BackfillBench
+from tests.support.interfering_workers import InterferingWorkers
 from tests.support.killed_store import Broken, KilledStore
 from tests.support.maintenance_bench import SMALL, MaintenanceBench
 from tests.support.registry import record
@@ -35,21 +33,6 @@ from tests.support.registry import record
 HOUR_MS = 3_600_000
 QUIET = Policy(flushed_min=2_000, flushed_bytes_min=1 << 40, fan_in=10_000, quiet_fan_in=10_000)
 """Merges nothing by itself."""
-
-
-class Interfering(LocalWorkers):
-    """Something happens after each of the first tasks, before its commit."""
-
-    def __init__(self, store: ObjectStore, *happens: Callable[[], object]) -> None:
-        super().__init__(store)
-        self._rewritten_in = store
-        self._happens = iter(happens)
-
-    def rewrite(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskResult]:
-        for task in tasks:
-            done = rewrite(self._rewritten_in, task)
-            next(self._happens, lambda: None)()
-            yield done
 
 
 def ask(bench: MaintenanceBench, *keys: bytes, name: str = "e1", **more: Any) -> None:
@@ -169,7 +152,7 @@ def test_a_merge_that_was_planned_before_brings_nothing_back(bench: MaintenanceB
         other.run_round(collect=False)
 
     job = bench.job(SMALL)
-    job.workers = Interfering(bench.store, erase)
+    job.workers = InterferingWorkers(bench.store, erase)
     job.run_round(collect=False)
     assert next(one["outcome"] for one in bench.events("rewrite")) == "overtaken"
     assert read_all(bench) == AFTER
@@ -205,7 +188,7 @@ def test_a_merge_that_comes_between_is_read_again(bench: MaintenanceBench) -> No
         )
         assert Committer(log, new_id=bench.new_id).commit(change).result is RewriteOutcome.COMMITTED
 
-    job.workers = Interfering(bench.store, merge)
+    job.workers = InterferingWorkers(bench.store, merge)
     job.run_round(collect=False)
     assert "overtaken" in {one["outcome"] for one in bench.events("erase")}
     assert bench.log.refresh().erasures[0].is_rewritten

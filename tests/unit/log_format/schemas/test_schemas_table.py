@@ -16,7 +16,7 @@ import pytest
 from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
-from log_format.delta.system_table import TableContents
+from log_format.delta.system_table import TableContents, documents_contents
 from log_format.errors import CorruptData
 from log_format.schemas.changes import Decide, PutConfig, PutMode, Register, compared
 from log_format.schemas.decision import Decided, Outcome, SchemasDecision
@@ -30,7 +30,6 @@ from log_format.schemas.row import (
     SchemasChanges,
     VersionRow,
     decode_tag,
-    encode_rows,
     encode_tag,
     rows,
 )
@@ -178,9 +177,8 @@ class _DecideOne(Decide):
     ) -> tuple[list[Outcome], TableContents]:
         (outcome,) = (decision.decide(state, now_ms) for decision in decisions)
         assert isinstance(outcome, Decided)
-        changed, tag = rows([outcome.changes]), encode_tag([outcome.changes])
-        data = encode_rows(changed, now_ms)
-        return [outcome], TableContents(data=data, row_count=len(changed), tags={TAG_SCHEMAS: tag})
+        tags: dict[str, str | None] = {TAG_SCHEMAS: encode_tag([outcome.changes])}
+        return [outcome], documents_contents(rows([outcome.changes]), now_ms, tags)
 
 
 def test_a_hundred_thousand_schemas_take_200_mib(tmp_path: Path) -> None:
