@@ -35,12 +35,8 @@ from log_format.access.changes import (
 )
 from log_format.access.row import CredentialRow, QuotaRow, RoleRow, Secret, decode_tag, encode_tag
 from log_format.access.state import AccessState, access_table, snapshot
-from log_format.checkpoints.checkpoint import write_table_checkpoint
-from log_format.delta.committer import Committer
-from log_format.delta.log import TableLog
 from log_format.layout import ACCESS_ROOT
-from log_format.stores.memory import MemoryStore
-from tests.support.clocks import ManualClock
+from tests.support.followed_table import FollowedTable
 
 names = st.sampled_from(("a", "ab", "b", "*", "_", "__", "__a"))
 acls = st.builds(
@@ -110,32 +106,17 @@ def _content(state: AccessState) -> AccessState:
 def test_every_way_of_reading_gives_the_same(history: list[Any]) -> None:
     """A follower, a log loaded anew with and without checkpoints, a rewrite, and the snapshot of a state all agree, and count
     the same memory."""
-    store, clock, ids = MemoryStore(), ManualClock(), count()
-
-    def new_id() -> str:
-        return f"id-{next(ids)}"
-
-    log, follower = (TableLog(store, access_table(), clock) for _ in range(2))
-    committer = Committer(log, new_id=new_id)
+    table, ids = FollowedTable(access_table, ACCESS_ROOT, _content, Compact), count()
     for act in history:
-        before = _content(log.state)
-        if act == "pass":
-            clock.pass_ms(1_000)
-        elif act == "checkpoint" and log.state.version >= 0:
-            write_table_checkpoint(store, ACCESS_ROOT, log.state.version, clock.now_ms())
-        elif act == "compact" and log.state.version >= 0:
-            committer.commit(Compact(new_id, files_min=1))
-            assert len(log.state.files) <= 1
-            assert _content(log.state) == before
-        elif isinstance(act, list):
-            committer.commit(Decide([_decision(step, next(ids)) for step in act], new_id))
-        assert _content(follower.refresh()) == _content(log.state)
-        assert follower.state.files == log.state.files
-    fresh = TableLog(store, access_table(), clock).refresh()
-    assert (fresh.version, fresh.files, _content(fresh)) == (log.state.version, log.state.files, _content(log.state))
+        if isinstance(act, str):
+            table.act(act)
+        else:
+            table.commit(Decide([_decision(step, next(ids)) for step in act], table.new_id))
+        table.assert_followed()
+    fresh = table.loaded_anew()
     anew = AccessState().after(decode_tag(encode_tag([snapshot(fresh)])))
     assert _content(anew) == _content(fresh)
-    assert anew.memory_bytes == fresh.memory_bytes == log.state.memory_bytes
+    assert anew.memory_bytes == fresh.memory_bytes == table.state.memory_bytes
     assert (fresh.memory_bytes == 0) == (_content(fresh) == _content(AccessState()))
 
 

@@ -9,9 +9,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_format.checkpoints.checkpoint import write_table_checkpoint
-from log_format.delta.committer import Committer
-from log_format.delta.log import TableLog
 from log_format.errors import TidelogError
 from log_format.groups.changes import (
     ClaimGroup,
@@ -27,8 +24,7 @@ from log_format.groups.changes import (
 from log_format.groups.row import GroupRow, MemberRow, OffsetRow, decode_tag, encode_tag
 from log_format.groups.state import Group, GroupsState, consumer_offsets_table, snapshot
 from log_format.layout import CONSUMER_OFFSETS_ROOT
-from log_format.stores.memory import MemoryStore
-from tests.support.clocks import ManualClock
+from tests.support.followed_table import FollowedTable
 from tests.support.group_rows import member_row
 
 GROUPS = ("a", "b", "\u00e9/:")
@@ -97,31 +93,14 @@ def _content(state: GroupsState) -> dict[str, Group]:
 @settings(max_examples=120)
 def test_every_way_of_reading_gives_the_same(history: list[Any]) -> None:
     """A follower, a log loaded anew with and without checkpoints, a rewrite, and the snapshot of a state all agree."""
-    store, clock, ids = MemoryStore(), ManualClock(), count()
-
-    def new_id() -> str:
-        return f"id-{next(ids)}"
-
-    log, follower = (TableLog(store, consumer_offsets_table(), clock) for _ in range(2))
-    committer = Committer(log, new_id=new_id)
+    table = FollowedTable(consumer_offsets_table, CONSUMER_OFFSETS_ROOT, _content, Compact)
     for act in history:
-        before = _content(log.state)
-        if act == "pass":
-            clock.pass_ms(1_000)
-        elif act == "checkpoint" and log.state.version >= 0:
-            write_table_checkpoint(store, CONSUMER_OFFSETS_ROOT, log.state.version, clock.now_ms())
-        elif act == "compact" and log.state.version >= 0:
-            committer.commit(Compact(new_id, files_min=1))
-            assert len(log.state.files) <= 1
-            assert _content(log.state) == before
-        elif isinstance(act, list):
-            committer.commit(Decide([_decision(log.state, step) for step in act], new_id))
-        assert _content(follower.refresh()) == _content(log.state)
-        # The committer takes its own state after a commit, the follower replays what was written.
-        for each in ("files", "version", "modification_time_ms", "memory_bytes"):
-            assert getattr(follower.state, each) == getattr(log.state, each)
-    fresh = TableLog(store, consumer_offsets_table(), clock).refresh()
-    assert (fresh.version, fresh.files, _content(fresh)) == (log.state.version, log.state.files, _content(log.state))
+        if isinstance(act, str):
+            table.act(act)
+        else:
+            table.commit(Decide([_decision(table.state, step) for step in act], table.new_id))
+        table.assert_followed()
+    fresh = table.loaded_anew()
     assert _content(GroupsState().after(*decode_tag(encode_tag([snapshot(fresh)])))) == _content(fresh)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_format.checkpoints.checkpoint import write_table_checkpoint
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.layout import SCHEMAS_ROOT
@@ -23,6 +22,7 @@ from log_format.schemas.state import SchemasState, schemas_table, snapshot
 from log_format.schemas.subjects import split
 from log_format.stores.memory import MemoryStore
 from tests.support.clocks import ManualClock
+from tests.support.followed_table import FollowedTable
 
 SUBJECTS = ("a", "b", ":.ctx:a")
 subjects = st.sampled_from(SUBJECTS)
@@ -190,39 +190,27 @@ def _shown(state: SchemasState) -> dict[str, dict[int, list[Any]]]:
 @settings(max_examples=300, deadline=None)
 def test_the_registry_does_what_the_model_does(history: list[Any]) -> None:
     """Each answer, each version, each id. A follower, a log loaded anew, a rewrite and the snapshot agree, memory included."""
-    store, clock, ids, model = MemoryStore(), ManualClock(), count(), Model()
-
-    def new_id() -> str:
-        return f"id-{next(ids)}"
-
-    log, follower = (TableLog(store, schemas_table(), clock) for _ in range(2))
-    committer = Committer(log, new_id=new_id)
+    table, model = FollowedTable(schemas_table, SCHEMAS_ROOT, _content, Compact), Model()
     for act in history:
-        before = _content(log.state)
-        if act == "checkpoint":
-            if log.state.version >= 0:
-                write_table_checkpoint(store, SCHEMAS_ROOT, log.state.version, clock.now_ms())
-        elif act == "compact":
-            if log.state.version >= 0:
-                committer.commit(Compact(new_id, files_min=1))
-                assert _content(log.state) == before
+        if isinstance(act, str):
+            table.act(act)
         else:
             for step in (one for wish in act for one in _single(wish)):
-                decision = _decision(step, log.state)
-                (outcome,) = committer.commit(Decide([decision], new_id)).result
+                decision = _decision(step, table.state)
+                (outcome,) = table.commit(Decide([decision], table.new_id))
                 assert _answer(outcome) == _modelled(model, decision), step
-        assert _shown(log.state) == model.versions
-        assert _content(follower.refresh()) == _content(log.state)
+        assert _shown(table.state) == model.versions
+        table.assert_followed()
         for (context, schema), schema_id in model.ids.items():
-            assert (log.state.schema(schema_id, context), log.state.id_of(schema, context)) == (schema, schema_id)
-        assert len(log.state.schemas) == len(model.ids) == sum(log.state.contexts.values())
-        assert {subject: row.compatibility for subject, row in log.state.configs.items()} == model.configs
-    fresh = TableLog(store, schemas_table(), clock).refresh()
+            assert (table.state.schema(schema_id, context), table.state.id_of(schema, context)) == (schema, schema_id)
+        assert len(table.state.schemas) == len(model.ids) == sum(table.state.contexts.values())
+        assert {subject: row.compatibility for subject, row in table.state.configs.items()} == model.configs
+    fresh = table.loaded_anew()
     anew = SchemasState().after(decode_tag(encode_tag([snapshot(fresh)])))
-    assert _content(anew) == _content(fresh) == _content(log.state)
-    assert dict(anew.ids) == dict(fresh.ids) == dict(log.state.ids)
-    assert dict(anew.referrers) == dict(log.state.referrers)
-    assert anew.memory_bytes == fresh.memory_bytes == log.state.memory_bytes
+    assert _content(anew) == _content(fresh) == _content(table.state)
+    assert dict(anew.ids) == dict(fresh.ids) == dict(table.state.ids)
+    assert dict(anew.referrers) == dict(table.state.referrers)
+    assert anew.memory_bytes == fresh.memory_bytes == table.state.memory_bytes
     assert (fresh.memory_bytes == 0) == (not model.versions and not model.configs)
     assert fresh.next_id == max(model.given, default=0) + 1
 
