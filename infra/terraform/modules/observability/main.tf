@@ -2,6 +2,8 @@
 
 locals {
   namespace = "Tidelog/${var.name}"
+  # Requests that succeed are measured only where they are logged: without a figure an alarm on them could never fire.
+  is_timed = var.log_requests == "all"
   measures = {
     acknowledgement_ms = {
       group   = var.gateway_log_group_name
@@ -126,8 +128,7 @@ resource "aws_sns_topic_subscription" "email" {
 }
 
 resource "aws_cloudwatch_metric_alarm" "measure" {
-  # Requests that succeed are measured only where they are logged: without a figure the alarm could never fire.
-  for_each            = { for name, alarm in local.alarms : name => alarm if alarm.measure != "acknowledgement_ms" || var.log_requests == "all" }
+  for_each            = { for name, alarm in local.alarms : name => alarm if alarm.measure != "acknowledgement_ms" || local.is_timed }
   alarm_name          = "${var.name}-${each.key}"
   alarm_description   = each.value.says
   namespace           = local.namespace
@@ -230,14 +231,7 @@ locals {
   balancer = ["LoadBalancer", var.balancer_arn_suffix]
   service  = ["ClusterName", var.cluster_name, "ServiceName", var.gateway_service_name]
   lag      = "tidelog_group_lag_seconds_max"
-  graphs = concat(local.lag_graphs, [
-    {
-      title = "Acknowledgement, ms", stat = "p99"
-      metrics = [
-        [local.namespace, "acknowledgement_ms", { stat = "p50", label = "p50" }],
-        [local.namespace, "acknowledgement_ms", { stat = "p99", label = "p99" }],
-      ]
-    },
+  graphs = concat(local.lag_graphs, local.acknowledgement_graphs, [
     {
       title = "Requests", stat = "Sum"
       metrics = [
@@ -279,6 +273,15 @@ locals {
     {
       title   = "Oldest unread record of a consumer group, s", stat = "Maximum"
       metrics = [[local.namespace, local.lag]]
+    },
+  ] : []
+  acknowledgement_graphs = local.is_timed ? [
+    {
+      title = "Acknowledgement, ms", stat = "p99"
+      metrics = [
+        [local.namespace, "acknowledgement_ms", { stat = "p50", label = "p50" }],
+        [local.namespace, "acknowledgement_ms", { stat = "p99", label = "p99" }],
+      ]
     },
   ] : []
 }
