@@ -131,17 +131,23 @@ def _alike(one: Any, other: Any) -> bool:
     return (one == other) or (not one and not other and isinstance(one, dict | list) and isinstance(other, dict | list))
 
 
-@given(_records())
-def test_values_come_back(drawn: tuple[dict[str, Any], list[Any]]) -> None:
+_COPIES = st.sampled_from([1, 64])
+"""How often the same values come: with many, items of arrays and maps are read in steps over all of them."""
+
+
+@given(_records(), _COPIES)
+def test_values_come_back(drawn: tuple[dict[str, Any], list[Any]], copies: int) -> None:
     """The column has the values that were written, and one value alone is read alike."""
     schema, values = drawn
     reader = avro_reader(json.dumps(schema))
     written = _written(schema, values)
-    column, faults = column_of(reader, pa.array([b"\0\0\0\0\1" + one for one in written], pa.binary())[0:], 5)
+    column, faults = column_of(reader, pa.array([b"\0\0\0\0\1" + one for one in written * copies], pa.binary())[0:], 5)
     assert not faults
     column.validate(full=True)
     assert column.type == reader.type
-    assert all(map(_alike, _plain(column.to_pylist()), values))
+    assert len(column) == len(values) * copies
+    for some in (column[: len(values)], column[-len(values) :]):
+        assert all(map(_alike, _plain(some.to_pylist()), values))
     for raw, value in zip(written, values, strict=True):
         one, behind = reader.one(raw, 0, "")
         assert behind == len(raw)
@@ -181,8 +187,10 @@ def test_damage_is_named_and_does_not_spread(drawn: tuple[dict[str, Any], list[A
     reader = avro_reader(json.dumps(schema))
     written = _written(schema, values)
     damaged = [data.draw(_damaged(raw)) for raw in written]
-    column, faults = column_of(reader, pa.array(damaged, pa.binary()))
-    for row, raw in enumerate(damaged):
+    intact = written * (data.draw(_COPIES) - 1)
+    column, faults = column_of(reader, pa.array([*intact, *damaged, *intact], pa.binary()))
+    assert all(len(intact) <= row < len(intact) + len(damaged) for row in faults)
+    for row, raw in enumerate(damaged, len(intact)):
         alone = _alone(reader, raw)
         assert (alone is None) == (row in faults), (raw, faults.get(row))
         if alone is not None:

@@ -94,7 +94,7 @@ def _schema(hint: Any, path: str, outer: tuple[type, ...], bytes_as: Mapping[str
     if origin in {typing.Union, types.UnionType}:
         others = [each for each in arguments if each is not types.NoneType]
         if len(others) != 1:
-            raise TypeError(f"{path}: a union of several types has no column; only with None")
+            raise TypeError(f"{path}: a union of several types has no schema; only one type with None")
         only = typing.Annotated[others[0], *annotations] if annotations else others[0]
         return {"anyOf": [_schema(only, path, outer, bytes_as), _NULL]}
     if hint in _PLAIN:

@@ -1,6 +1,7 @@
 """Avro: a schema as a tree of readers, and the column of many binary values.
 
-Each reader reads one field of all values at once (``cursor``). Only arrays and maps take a step for each of their items.
+Each reader reads one field of all values at once (``cursor``). Items of arrays and maps
+take a step each, over all values that have so many.
 
 Columns: ``int`` and ``long``, ``float`` and ``double``, ``boolean``, string (also enums and uuid), binary (``bytes``, ``fixed``),
 decimal (38 digits where the schema says more), date, timestamp (of ms and µs). Times of day, nanoseconds and local timestamps are

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from log_format.records import varints
+from log_format.records.varints import Int64s
 from log_format.schemas.columns.avro import Reader, Text, Undecodable, long_at
 from log_format.schemas.columns.cursor import ALL, Cursor, Fault, Rows, spread, struct_of
-from log_format.schemas.columns.map_keys import TWICE
+from log_format.schemas.columns.map_keys import TWICE, repeated_keys
 from log_format.schemas.columns.shape import ListOf, MapOf, Member, Record
 
 _TEXT: Final = Text()
+STEP_ROWS_MIN: Final = 64
+"""Values that have one more item from which on a step over all of them takes less than reading the item of each alone."""
+
+
+class _Piece(NamedTuple):
+    """Items, the place of each one's value among those that are read, and their names: none for arrays."""
+
+    places: npt.NDArray[np.intp]
+    items: pa.Array
+    names: pa.Array
 
 
 class Row(Reader):
@@ -115,18 +128,88 @@ class Blocks(Reader):
         self._item_bytes_min = max(1, item.bytes_min + has_names)
 
     def read(self, cursor: Cursor, rows: Rows, path: str) -> pa.Array:
-        """Read the items of one value after another."""
-        found = []
-        for row in cursor.rows_of(rows).tolist():
-            start, end = int(cursor.at[row]), int(cursor.ends[row])
-            try:
-                value, behind = self.one(cursor.data[start:end].tobytes(), 0, path)
-            except Undecodable as error:
-                cursor.faults.setdefault(row, error.fault)
-                value, behind = None, end - start
-            cursor.at[row] = start + behind
-            found.append(value)
-        return pa.array(found, self.type)
+        """Read the first items of all values, then the second ones, and so on, as long as enough values have one more.
+
+        Values are read alone that have more items than most, several blocks, a block with its size, or anything wrong: that names
+        what it is.
+        """
+        every = cursor.rows_of(rows)
+        if len(every) < STEP_ROWS_MIN:
+            return pa.array([self._alone(cursor, row, int(cursor.at[row]), path) for row in every.tolist()], self.type)
+        starts = cursor.at[every].copy()
+        counts, pieces = self._in_steps(cursor, every, path)
+        alone = np.flatnonzero(counts < 0)
+        if len(alone):
+            values = [self._alone(cursor, int(every[at]), int(starts[at]), path) for at in alone.tolist()]
+            counts[alone] = [len(value) for value in values]
+            column = pa.array(values, self.type)
+            names, items = (column.keys, column.items) if self._has_names else (pieces[0].names, column.values)
+            pieces.append(_Piece(np.repeat(alone, counts[alone]), items, names))
+        places = np.concatenate([piece.places for piece in pieces])
+        order = pa.array(np.argsort(places, kind="stable"))
+        items = pc.take(pa.concat_arrays([piece.items for piece in pieces]), order)
+        offsets = pa.array(np.append(0, np.cumsum(counts)), pa.int32())
+        if not self._has_names:
+            return pa.ListArray.from_arrays(offsets, items, type=self.type)
+        names = pc.take(pa.concat_arrays([piece.names for piece in pieces]), order)
+        return pa.MapArray.from_arrays(offsets, names, items, type=self.type)
+
+    def _in_steps(self, cursor: Cursor, rows: npt.NDArray[np.intp], path: str) -> tuple[Int64s, list[_Piece]]:
+        """Read an item of each row at a time; return the number of items of each row, below 0 where it is to be read alone."""
+        pieces = [_Piece(np.empty(0, np.intp), pa.array([], self._item.type), pa.array([], pa.string()))]
+        counts = np.full(len(rows), -1, np.int64)
+        known = len(cursor.faults)
+        wanted = cursor.longs(rows, path)
+        sound = wanted <= (cursor.ends[rows] - cursor.at[rows]) // self._item_bytes_min
+        sound &= ~self._forget(cursor, rows, known)
+        counts[sound] = wanted[sound]
+        places, step = np.flatnonzero(counts > 0), 0
+        while len(places):
+            if len(places) < STEP_ROWS_MIN:
+                counts[places] = -1
+                break
+            at = rows[places]
+            names = cursor.texts(at, path) if self._has_names else pieces[0].names
+            pieces.append(_Piece(places, self._item.read(cursor, at, path), names))
+            step += 1
+            is_last = counts[places] == step
+            # Behind the only block there is an empty one.
+            ends = places[is_last]
+            counts[ends[cursor.longs(rows[ends], path) != 0]] = -1
+            counts[places[self._forget(cursor, at, known)]] = -1
+            places = places[counts[places] > step]
+        if self._has_names:
+            counts[self._with_twins(pieces)] = -1
+        return counts, [_without(piece, counts) for piece in pieces]
+
+    @staticmethod
+    def _forget(cursor: Cursor, rows: npt.NDArray[np.intp], known: int) -> npt.NDArray[np.bool_]:
+        """Return which rows became invalid since the cursor had so many faults, and forget why."""
+        if len(cursor.faults) == known:
+            return np.zeros(len(rows), np.bool_)
+        new = list(cursor.faults)[known:]
+        for row in new:
+            del cursor.faults[row]
+        return np.isin(rows, new)
+
+    @staticmethod
+    def _with_twins(pieces: list[_Piece]) -> npt.NDArray[np.intp]:
+        """Return the places of maps with two equal names."""
+        places = np.concatenate([piece.places for piece in pieces])
+        order = np.argsort(places, kind="stable")
+        names = pc.take(pa.concat_arrays([piece.names for piece in pieces]), pa.array(order))
+        return places[order][repeated_keys(names, places[order])]
+
+    def _alone(self, cursor: Cursor, row: int, start: int, path: str) -> list[Any]:
+        """Read the items of one row, which begin at ``start``; none where it is invalid."""
+        end = int(cursor.ends[row])
+        try:
+            value, behind = self.one(cursor.data[start:end].tobytes(), 0, path)
+        except Undecodable as error:
+            cursor.faults.setdefault(row, error.fault)
+            value, behind = [], end - start
+        cursor.at[row] = start + behind
+        return value
 
     def one(self, raw: bytes, at: int, path: str) -> tuple[list[Any], int]:
         """Read blocks of items until an empty block."""
@@ -150,6 +233,16 @@ class Blocks(Reader):
                 else:
                     value, at = self._item.one(raw, at, f"{path}[{len(found)}]")
                     found.append(value)
+
+
+def _without(piece: _Piece, counts: Int64s) -> _Piece:
+    """Return the items of those values that are not read alone."""
+    stays = counts[piece.places] >= 0
+    if stays.all():
+        return piece
+    mask = pa.array(stays)
+    names = piece.names.filter(mask) if len(piece.names) else piece.names
+    return _Piece(piece.places[stays], piece.items.filter(mask), names)
 
 
 def column_of(
