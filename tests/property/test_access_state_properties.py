@@ -23,6 +23,7 @@ from log_format.access.acls import (
 from log_format.access.changes import (
     AccessDecision,
     AddAcls,
+    AppliedDecision,
     Compact,
     CreateToken,
     Decide,
@@ -105,13 +106,16 @@ def _content(state: AccessState) -> AccessState:
 @settings(max_examples=100)
 def test_every_way_of_reading_gives_the_same(history: list[Any]) -> None:
     """A follower, a log loaded anew with and without checkpoints, a rewrite, and the snapshot of a state all agree, and count
-    the same memory."""
+    the same memory. The log has all changes of the decisions that share a commit."""
     table, ids = FollowedTable(access_table, ACCESS_ROOT, _content, Compact), count()
     for act in history:
         if isinstance(act, str):
             table.act(act)
         else:
-            table.commit(Decide([_decision(step, next(ids)) for step in act], table.new_id))
+            before = table.state
+            outcomes = table.commit(Decide([_decision(step, next(ids)) for step in act], table.new_id))
+            changes = [one.changes for one in outcomes if isinstance(one, AppliedDecision) and one.changes]
+            assert _content(table.state) == _content(before.after(changes))
         table.assert_followed()
     fresh = table.loaded_anew()
     anew = AccessState().after(decode_tag(encode_tag([snapshot(fresh)])))
