@@ -104,7 +104,8 @@ def _records(text: bytes) -> bytes:
     for name in members:
         if name != "records":
             shown = name[:100]
-            raise malformed(f"The body has an unknown member {shown!r}.", f"/{shown}", "is not a member of the body")
+            said = f"The body has an unknown member {shown!r}: it takes records only, a list with an object for each record."
+            raise malformed(said, f"/{shown}", "is not a member of the body")
     if "records" not in members:
         raise malformed('The body must be an object with the member "records".', "/records", "is missing")
     if members["records"][:1] != b"[":

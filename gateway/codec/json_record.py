@@ -41,6 +41,9 @@ _MEMBERS: Final = frozenset(
     )
 )
 _HEADER_MEMBERS: Final = frozenset(("key", "value", "value_base64"))
+_NO_MEMBER: Final = (
+    "is not a member of a record, which has value (or value_base64), key, headers, partition, timestamp and others"
+)
 _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _INTEGER_DIGITS_MAX: Final = 20
 _SURROGATE: Final = "has half of a surrogate pair, which UTF-8 can't encode"
@@ -111,7 +114,8 @@ class _Reader:
         members = self._members
         for name in members:
             if name not in _MEMBERS:
-                self._refuse(name if _plain(name) else "", f"{_shown(name)} is not a member of a record")
+                is_plain = _plain(name)
+                self._refuse(name if is_plain else "", f"{'' if is_plain else f'{_shown(name)} '}{_NO_MEMBER}")
         if "value" not in members and "value_base64" not in members:
             self._refuse("value", "is missing: exactly one of value and value_base64 must be there")
         self._check_surrogates("offset", members.get("offset", b""))
@@ -216,7 +220,9 @@ class _Reader:
         members: dict[str, Any] = {name: bytes(raw) for name, raw in _read_object(text).items()}
         for name in members:
             if name not in _HEADER_MEMBERS:
-                self._refuse(where, f"{_shown(name)} is not a member of a header")
+                self._refuse(
+                    where, f"{_shown(name)} is not a member of a header, which has {', '.join(sorted(_HEADER_MEMBERS))}"
+                )
         if "value" not in members and "value_base64" not in members:
             self._refuse(f"{where}/value", "is missing: exactly one of value and value_base64 must be there")
         key = members.get("key", b"")

@@ -34,7 +34,7 @@ def parse_model(model: type[M], data: bytes) -> M:
     try:
         return model.model_validate(members)
     except ValidationError as error:
-        raise body_refusal(error, members) from None
+        raise body_refusal(error, members, [one.alias or name for name, one in model.model_fields.items()]) from None
 
 
 def parse_object(data: bytes) -> dict[str, Any]:

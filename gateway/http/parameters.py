@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from gateway.http.validation import parameter_faults
+from gateway.http.validation import UNKNOWN_PARAMETER, parameter_faults
 from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.topic.config import check_topic_name
@@ -61,7 +61,7 @@ def parse_parameters(model: type[M], pairs: Pairs, kind: str) -> M:
         errors += parameter_faults(error)
     in_order = list(given)
     errors.sort(key=lambda fault: in_order.index(fault[0]) if fault[0] in given else len(in_order))
-    raise parameters_refusal(errors, kind)
+    raise parameters_refusal(errors, kind, [field.alias or name for name, field in model.model_fields.items()])
 
 
 @cache
@@ -69,11 +69,16 @@ def _list_names(model: type[BaseModel]) -> tuple[str, ...]:
     return tuple(name for name, field in model.model_fields.items() if get_origin(field.annotation) is list)
 
 
-def parameters_refusal(errors: Pairs, kind: str = "Query parameter") -> RequestRefused:
-    """Return the refusal of parameters, given their names and what is wrong with each."""
+def parameters_refusal(
+    errors: Pairs, kind: str = "Query parameter", known: Sequence[str] | None = None
+) -> RequestRefused:
+    """Return the refusal of parameters, given their names and what is wrong with each. ``known``: names of those that the route
+    takes, if they are to be told."""
     listed = [(name[:100], what) for name, what in errors]
     where, what = listed[0]
-    return refused(f"{kind} {where!r} {what}.", listed)
+    is_told = what == UNKNOWN_PARAMETER and known is not None
+    hint = f", which takes {', '.join(known or ()) or 'none'}" if is_told else ""
+    return refused(f"{kind} {where!r} {what}{hint}.", listed)
 
 
 def query_pairs(request: Request) -> Pairs:

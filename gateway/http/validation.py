@@ -1,17 +1,18 @@
-"""Translation of pydantic's errors into the API's words, only here.
+"""Refusals of bodies and parameters by pydantic's errors; ``gateway.wrong_values`` has the words.
 
 ``where`` is a JSON pointer into the body, or a parameter's or header's name; at most 20 faults are listed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from gateway.problem import refused
+from gateway.wrong_values import what_is_wrong
 from log_format.errors import RequestRefused
 from log_format.limits import REPORTED_ERRORS_MAX
 
@@ -20,20 +21,8 @@ FAULTS_MAX: Final = 10_000
 meanwhile."""
 
 UNKNOWN_PARAMETER: Final = "is not a parameter of this route"
+UNKNOWN_MEMBER: Final = "is not a known member"
 _FAULTS: Final = "faults"
-_WHAT: Final[Mapping[str, str]] = {
-    "missing": "is missing",
-    "extra_forbidden": "is not a known member",
-    "string_type": "must be a string",
-    "string_too_long": "must be at most {max_length} characters",
-    "list_type": "must be a list of objects",
-    "too_long": "must have at most {max_length} entries",
-    "too_short": "must have at least {min_length} entries",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-}
-"""Messages by type of error; other types have messages of their own."""
-
 At = tuple[str | int, ...]
 Fault = tuple[At, str]
 """The members and indexes that lead to the fault, and what is wrong there."""
@@ -44,20 +33,22 @@ def faults_error(found: Sequence[Fault]) -> PydanticCustomError:
     return PydanticCustomError(_FAULTS, "is invalid", {_FAULTS: found[:REPORTED_ERRORS_MAX]})
 
 
-def body_refusal(error: ValidationError, body: object) -> RequestRefused:
-    """Return the refusal of a body with ``error``."""
+def body_refusal(error: ValidationError, body: object, members: Sequence[str] = ()) -> RequestRefused:
+    """Return the refusal of a body with ``error``. ``members``: those that it may have."""
     if error.error_count() > FAULTS_MAX:
         what = f"has more than {FAULTS_MAX} faults"
         return refused(f"The body {what}.", [("", what)])
     errors: list[tuple[str, str]] = []
     for found in error.errors(include_url=False, include_input=False):
         at = _path(found, body)
-        within = found["ctx"][_FAULTS] if found["type"] == _FAULTS else [((), _what(found))]
+        within = found["ctx"][_FAULTS] if found["type"] == _FAULTS else [((), what_is_wrong(found))]
         errors += [(_pointer(at + further), what) for further, what in within]
         if len(errors) >= REPORTED_ERRORS_MAX:
             break
     where, what = errors[0]
-    return refused(f"{where.lstrip('/') or 'The body'} {what}.", errors)
+    is_unknown = what == UNKNOWN_MEMBER and where.count("/") == 1
+    hint = f": the body takes {', '.join(members)}" if is_unknown and members else ""
+    return refused(f"{where.lstrip('/') or 'The body'} {what}{hint}.", errors)
 
 
 def parameter_faults(error: ValidationError) -> list[tuple[str, str]]:
@@ -67,14 +58,9 @@ def parameter_faults(error: ValidationError) -> list[tuple[str, str]]:
         if found["type"] == _FAULTS:
             errors += [(str((*further, *found["loc"])[0]), what) for further, what in found["ctx"][_FAULTS]]
         else:
-            what = UNKNOWN_PARAMETER if found["type"] == "extra_forbidden" else _what(found)
+            what = UNKNOWN_PARAMETER if found["type"] == "extra_forbidden" else what_is_wrong(found)
             errors.append((str(found["loc"][0]), what))
     return errors
-
-
-def _what(found: ErrorDetails) -> str:
-    what = _WHAT.get(found["type"])
-    return found["msg"] if what is None else what.format(**found.get("ctx", {}))
 
 
 def _path(found: ErrorDetails, value: Any) -> At:

@@ -62,6 +62,7 @@ from gateway.settings.zone import ZoneSettings
 from gateway.sql.settings import SqlSettings
 from gateway.stores.own_commits import OWN_COMMITS_BYTES_MAX
 from gateway.vending.settings import VendingSettings
+from gateway.wrong_values import what_is_wrong
 from log_format import limits
 
 ENVIRONMENT_PREFIX: Final = "TIDELOG_"
@@ -389,9 +390,9 @@ class Settings(
 
 def _explain(error: ValidationError) -> str:
     lines = []
-    for found in error.errors(include_url=False, include_context=False):
+    for found in error.errors(include_url=False):
         name = ".".join(str(part) for part in found["loc"])
-        said = found["msg"].removeprefix("Value error, ")
+        said = "is no setting" if found["type"] == "extra_forbidden" else what_is_wrong(found)
         lines.append(f"{ENVIRONMENT_PREFIX}{name.upper()}: {said}" if name else said)
     return "; ".join(lines)
 
