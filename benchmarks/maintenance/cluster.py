@@ -5,19 +5,22 @@ A row has a customer, as key and as ``data.customer``, of whom there are 100 row
 columns of one customer's rows, once by the typed column and once by the key. Bytes are those that the reader's process has read
 from files (``rchar`` of ``/proc/<pid>/io``) when it ran the query for the second time: what it keeps of the first is not counted.
 
-``python -m benchmarks cluster [--rows N] [--file-mebibytes N] [--without-spark] [--json]``
+Segments of more than half a file are not merged without ``table.cluster.by``: large ``--flush-rows`` save that work.
+
+``python -m benchmarks cluster [--rows N] [--flush-rows N] [--file-mebibytes N] [--without-copy] [--without-spark] [--json]``
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -52,64 +55,86 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks cluster")
     parser.add_argument("--rows", type=int, default=ROWS, help=f"of the archive (default {ROWS:,})")
     parser.add_argument("--file-mebibytes", type=int, default=256, help="table.file.bytes (default 256)")
+    parser.add_argument("--flush-rows", type=int, default=FLUSH_ROWS, help=f"of a segment (default {FLUSH_ROWS:,})")
+    parser.add_argument("--without-copy", action="store_true", help="no Z-order of a copy by Delta")
     parser.add_argument("--without-spark", action="store_true", help="neither Spark's reads nor Delta's Z-order")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(arguments)
     with printed(as_json=given.json):
-        tables = list(_measure(given.rows, given.file_mebibytes << 20, has_spark=not given.without_spark))
+        size = _Size(given.rows, given.flush_rows, given.file_mebibytes << 20)
+        readers = READERS[:-1] if given.without_spark else READERS
+        tables = list(_measure(size, readers, has_copy=not (given.without_copy or given.without_spark)))
     if given.json:
         print(json.dumps([table.as_json() for table in tables]))
     return 0
 
 
-def _measure(rows: int, file_bytes: int, *, has_spark: bool) -> Iterator[Table]:
-    readers = READERS if has_spark else READERS[:-1]
-    customer = f"customer-{rows // ROWS_PER_CUSTOMER // 3:08d}"
-    work = Table(f"Laying out {rows:,} rows", ["", "seconds", "files", "MiB"])
+class _Size(NamedTuple):
+    """Rows of the archive and of a segment, and ``table.file.bytes``."""
+
+    rows: int
+    flush_rows: int
+    file_bytes: int
+
+    @property
+    def customer(self) -> str:
+        """The customer that queries ask for."""
+        return f"customer-{self.rows // ROWS_PER_CUSTOMER // 3:08d}"
+
+
+def _measure(size: _Size, readers: tuple[str, ...], *, has_copy: bool) -> Iterator[Table]:
+    rows = size.rows
+    work = Table(f"Laying out {rows:,} rows", ["", "seconds", "CPU seconds", "files", "MiB"])
     found: dict[str, dict[str, dict[str, int]]] = {}
     with directory() as store:
         path = f"{store}/topics/{TOPIC}"
-        topic = _timed(work, "writing segments", path, lambda: _fill(store, rows, file_bytes))
+        topic = _timed(work, "writing segments", path, lambda: _fill(store, size))
         _timed(work, "maintenance without table.cluster.by", path, lambda: _maintain(store))
-        found["offsets"] = _read(readers, path, customer)
-        if has_spark:
-            _copies(work, found, readers, store, customer)
+        found["offsets"] = _read(readers, path, size.customer)
+        if has_copy:
+            found |= _copies(work, readers, store, size)
         topic.alter(AlterTopic(partition_count=None, config={"table.cluster.by": "data.customer"}))
         _timed(work, "maintenance with table.cluster.by", path, lambda: _maintain(store))
-        found["laid out"] = _read(readers, path, customer)
+        found["laid out"] = _read(readers, path, size.customer)
     yield work
-    names = ["offsets", "laid out", *(["plain copy", "Z-order"] if has_spark else [])]
+    names = ["offsets", "laid out", *(["plain copy", "Z-order"] if has_copy else [])]
     table = Table(
         f"KiB that a query for one of {rows // ROWS_PER_CUSTOMER:,} customers reads of {rows:,} rows",
-        ["reader", "query", *names, "laid out / offsets", *(["Z-order / plain copy"] if has_spark else [])],
+        ["reader", "query", *names, "laid out / offsets", *(["Z-order / plain copy"] if has_copy else [])],
     )
     for reader in readers:
         for query, text in QUERIES.items():
             counts = {name: found[name][reader][query] for name in names}
-            shares = [("laid out", "offsets"), ("Z-order", "plain copy")][: 2 if has_spark else 1]
+            shares = [("laid out", "offsets"), ("Z-order", "plain copy")][: 2 if has_copy else 1]
             ratios = [f"{100 * counts[one] / counts[other]:.2f} %" for one, other in shares]
             table.add(reader, text, *(f"{count / 1024:,.0f}" for count in counts.values()), *ratios)
     yield table
 
 
-def _copies(work: Table, found: dict[str, Any], readers: tuple[str, ...], store: str, customer: str) -> None:
-    """Let Spark make a plain copy of the rows, and order it, and read both."""
-    path = f"{store}/topics/{TOPIC}"
-    copy = f"{store}/copy"
+def _copies(work: Table, readers: tuple[str, ...], store: str, size: _Size) -> dict[str, dict[str, dict[str, int]]]:
+    """Let Spark make a plain copy of the rows, and order it in files of the same size; return what reads both."""
+    path, copy = f"{store}/topics/{TOPIC}", f"{store}/copy"
     _timed(work, "Spark's plain copy", copy, lambda: _child("copy", path, copy))
-    found["plain copy"] = _read(readers, copy, customer)
-    _timed(work, "OPTIMIZE … ZORDER BY (data.customer)", copy, lambda: _child("zorder", copy))
-    found["Z-order"] = _read(readers, copy, customer)
+    plain = _read(readers, copy, size.customer)
+    _timed(work, "OPTIMIZE … ZORDER BY (data.customer)", copy, lambda: _child("zorder", copy, str(size.file_bytes)))
+    ordered = _read(readers, copy, size.customer)
     shutil.rmtree(copy.removeprefix("file://"))
+    return {"plain copy": plain, "Z-order": ordered}
 
 
 def _timed(work: Table, what: str, path: str, act: Any) -> Any:
-    started = time.perf_counter()
+    started, started_cpu = time.perf_counter(), _cpu_seconds()
     result = act()
-    took_s = time.perf_counter() - started
+    took_s, cpu_s = time.perf_counter() - started, _cpu_seconds() - started_cpu
     found = json.loads(_child("files", path))
-    work.add(what, f"{took_s:.0f}", f"{found['count']:,}", f"{found['bytes'] / 2**20:,.0f}")
+    work.add(what, f"{took_s:.0f}", f"{cpu_s:.0f}", f"{found['count']:,}", f"{found['bytes'] / 2**20:,.0f}")
     return result
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU time of this process and of its children that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def _read(readers: tuple[str, ...], path: str, customer: str) -> dict[str, dict[str, int]]:
@@ -137,28 +162,35 @@ def _maintain(store: str) -> None:
         pass
 
 
-def _fill(store: str, rows: int, file_bytes: int) -> WrittenTopic:
+def _fill(store: str, size: _Size) -> WrittenTopic:
     """Write a topic whose log start is behind all rows but the last flush."""
     config = {
         "retention.ms": -1,
         "table.retention.ms": -1,
-        "table.file.bytes": file_bytes,
+        "table.file.bytes": size.file_bytes,
         "value.schema": SUBJECT,
         "deleted.file.retention.ms": 0,
         "commit.mode": "own",
     }
     topic = WrittenTopic(open_store(store, fsync=False), TOPIC, partitions=PARTITIONS, config=config)
     random = np.random.default_rng(1)
-    customers = random.permutation(np.repeat(np.arange(rows // ROWS_PER_CUSTOMER), ROWS_PER_CUSTOMER))
-    for first in range(0, rows, FLUSH_ROWS):
-        _append(topic, customers[first : first + FLUSH_ROWS], first, random)
+    customers = random.permutation(np.repeat(np.arange(size.rows // ROWS_PER_CUSTOMER), ROWS_PER_CUSTOMER))
+    for first in range(0, size.rows, size.flush_rows):
+        _append(topic, customers[first : first + size.flush_rows], first, random)
     ends = {partition: int(end) for partition, end in enumerate(topic.log.refresh().next_offsets)}
-    _append(topic, np.arange(PARTITIONS), rows, random)
+    _append(topic, np.arange(PARTITIONS), size.rows, random)
     topic.alter(DeleteRecords(before=ends))
     return topic
 
 
 def _append(topic: WrittenTopic, customers: Any, first: int, random: np.random.Generator) -> None:
+    """Write one segment."""
+    starts = range(0, len(customers), FLUSH_ROWS)
+    batches = [_batch(topic, customers[at : at + FLUSH_ROWS], first + at, random) for at in starts]
+    topic.alter(Append(batches, new_id))
+
+
+def _batch(topic: WrittenTopic, customers: Any, first: int, random: np.random.Generator) -> Batch:
     count = len(customers)
     names = pc.binary_join_element_wise("customer-", pc.utf8_lpad(pa.array(customers).cast(pa.string()), 8, "0"), "")
     amounts = random.integers(0, 100_000, count) / 100
@@ -175,7 +207,7 @@ def _append(topic: WrittenTopic, customers: Any, first: int, random: np.random.G
         documents.cast(pa.binary()),
         pa.nulls(count, BATCH_SCHEMA.field("headers").type),
     ]
-    batch = Batch(
+    return Batch(
         topic_id=topic.log.state.existing_id,
         records=pa.table(columns, schema=BATCH_SCHEMA),
         partitions=(np.arange(count) % PARTITIONS).astype(np.int32),
@@ -183,4 +215,3 @@ def _append(topic: WrittenTopic, customers: Any, first: int, random: np.random.G
         typed=pa.table({"data": data, "data_error": pa.nulls(count, pa.string())}),
         subjects=Subjects(SUBJECT, ""),
     )
-    topic.alter(Append([batch], new_id))

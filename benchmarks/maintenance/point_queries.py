@@ -1,6 +1,6 @@
 """A reader of a Delta table in a process of its own, for ``cluster``: how many bytes a query for one customer reads.
 
-Its commands print JSON: ``read READER TABLE CUSTOMER``, ``copy``, ``zorder`` and ``files``.
+``read READER TABLE CUSTOMER`` and ``files TABLE`` print JSON; Spark does ``copy TABLE TARGET`` and ``zorder TABLE FILE-BYTES``.
 """
 
 from __future__ import annotations
@@ -107,12 +107,13 @@ def _session() -> Any:
     return spark
 
 
-def _spark(command: str, source: str, target: str = "") -> None:
+def _spark(command: str, table: str, argument: str) -> None:
     spark = _session()
     if command == "copy":
-        spark.read.format("delta").load(source).write.format("delta").save(target)
+        spark.read.format("delta").load(table).write.format("delta").save(argument)
     else:
-        spark.sql(f"OPTIMIZE delta.`{source}` ZORDER BY (data.customer)")
+        spark.conf.set("spark.databricks.delta.optimize.maxFileSize", argument)
+        spark.sql(f"OPTIMIZE delta.`{table}` ZORDER BY (data.customer)")
     spark.stop()
 
 

@@ -142,3 +142,18 @@ def test_a_worker_that_dies_once_doubles_and_loses_nothing(spark: SparkSession, 
     values = [value for file in files for value in table_of(directory, file)["value"].to_pylist()]
     assert sorted(map(int, values)) == list(range(FLUSHES * RECORDS))
     assert verify_topic(open_store(str(directory)), "t").problems == ()
+
+
+def test_an_executors_error_is_told_in_its_own_words(spark: SparkSession, archived: Path, tmp_path: Path) -> None:
+    """Which segment is damaged, and not where in Spark's own code the task ended."""
+    directory = tmp_path / "store"
+    shutil.copytree(archived, directory)
+    damaged = max((directory / "topics" / "t" / "segments").iterdir(), key=lambda path: path.stat().st_size)
+    data = bytearray(damaged.read_bytes())
+    data[-20] ^= 1
+    damaged.write_bytes(data)
+    totals, report = maintain(directory, SparkWorkers(str(directory), start=lambda: spark))
+    assert (totals.failed_topics, totals.rewrites) == (1, 0)
+    (problem,) = [str(fields["problem"]) for event, fields in report.events if event == "failed"]
+    assert f"CorruptData: Segment segments/{damaged.name} is damaged: " in problem
+    assert "\n" not in problem
