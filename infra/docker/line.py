@@ -81,11 +81,14 @@ def _rounds(output: str) -> list[dict[str, Any]]:
 
 
 def refuse_foreign_names(docker: Docker) -> None:
-    """Check that no port answers to a name that a web site could let resolve to this machine (DNS rebinding)."""
+    """Check that no port answers to a name that a web site could let resolve to this machine (DNS rebinding), and that Prometheus
+    lets no other page read its answers."""
     for url, status in ((f"{URL}/v1/topics", 400), (f"{URL}/readyz", 400), (f"{PROMETHEUS}/targets", 421)):
         for host in ("rebound.example", f"rebound.example:{url.split('/')[2].rpartition(':')[2]}"):
             answer = _http.request("GET", url, headers={"host": host}, timeout=30)
             assert answer.status == status, f"{url} as {host}: {answer.status} {answer.data[:300]!r}"
+    answer = _http.request("GET", f"{PROMETHEUS}/targets", headers={"origin": "https://page.example"}, timeout=30)
+    assert "access-control-allow-origin" not in answer.headers, "every web page may read Prometheus"
     docker.say("foreign names are refused", foreign_names="refused")
 
 

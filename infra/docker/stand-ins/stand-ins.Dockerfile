@@ -30,4 +30,5 @@ RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends prometh
     && mkdir -p /prometheus && chown nobody:nogroup /prometheus
 USER nobody
 VOLUME /prometheus
-ENTRYPOINT ["prometheus", "--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]
+ENTRYPOINT ["prometheus"]
+CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]

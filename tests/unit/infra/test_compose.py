@@ -133,5 +133,27 @@ def test_the_store_is_published_and_put_beside_tokens_with_a_password_of_the_use
             services(overlay, **{**MADE, "MINIO_ROOT_PASSWORD": ""})
     given = [each.get("environment", {}) for each in services("auth", **MADE).values()]
     words = [env[name] for env in given for name in ("MINIO_ROOT_PASSWORD", "AWS_SECRET_ACCESS_KEY") if name in env]
-    assert len(words) == 6
+    assert len(words) == 5
     assert set(words) == {"password"}
+    assert [env["MC_HOST_store"].split(":")[2] for env in given if "MC_HOST_store" in env] == ["password@minio"]
+
+
+def test_no_secret_is_on_a_command_line() -> None:
+    """Every user of the machine sees the processes of containers: no argument has a secret that their user makes, put in by
+    compose or by the container's shell."""
+    given = services(*OVERLAYS, **{name: f"made-{name}" for name in MADE})
+    lines = {name: str([each.get(part) for part in ("entrypoint", "command")]) for name, each in given.items()}
+    assert [name for name, line in lines.items() if re.search(r"made-|PASSWORD|SECRET|TOKEN|KEY", line)] == []
+
+
+def test_what_only_watches_is_read_by_no_other_page_and_asks_for_no_known_password() -> None:
+    """Prometheus lets every origin read unless it is told one (CORS), which needs no rebinding. Grafana makes the user admin with
+    the password admin, whom basic authentication lets in where the login form is off."""
+    (allowed,) = [word for word in SERVICES["prometheus"]["command"] if word.startswith("--web.cors.origin=")]
+    origins = re.compile(allowed.partition("=")[2])
+    assert origins.fullmatch("http://localhost:9090")
+    assert not origins.fullmatch("https://page.example")
+    grafana = SERVICES["grafana"]["environment"]
+    assert grafana["GF_AUTH_BASIC_ENABLED"] == "false"
+    assert grafana["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+    assert grafana["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
