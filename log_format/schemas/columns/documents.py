@@ -194,10 +194,8 @@ class Documents:
         """Return which documents have to be judged alone."""
         assert isinstance(self.shape, Record)
         doubtful = np.zeros(len(column), np.bool_)
-        _suspect(self.shape, column, np.ones(len(column), np.bool_), doubtful)
-        nulls = pc.match_substring(texts, "null")
-        if pc.any(nulls).as_py() and not _takes_all_nulls(self.shape):
-            doubtful |= nulls.to_numpy(zero_copy_only=False)
+        nulls = pc.match_substring(texts, "null").to_numpy(zero_copy_only=False)
+        _suspect(self.shape, column, np.ones(len(column), np.bool_), nulls, doubtful)
         if self._has_decimals:
             doubtful |= has_odd_number(texts)
         if not self._is_closed:
@@ -243,20 +241,19 @@ def _is_closed(shape: Shape) -> bool:
     )
 
 
-def _takes_all_nulls(shape: Shape) -> bool:
-    """Return whether null is right wherever the shape has a value."""
-    if isinstance(shape, ListOf):
-        return shape.has_nulls and _takes_all_nulls(shape.item)
-    return not isinstance(shape, Record) or all(
-        member.is_nullable and _takes_all_nulls(member.shape) for member in shape.members
-    )
+_Mask = npt.NDArray[np.bool_]
 
 
-def _suspect(
-    shape: Record, column: pa.StructArray, present: npt.NDArray[np.bool_], doubtful: npt.NDArray[np.bool_]
-) -> None:
-    """Mark the rows of a record's column that a missing member, a null or a wrong text may be in. ``present``: rows that have
-    the record."""
+def _suspect(shape: Record, column: pa.StructArray, present: _Mask, nulls: _Mask, doubtful: _Mask) -> None:
+    """Mark the rows of a record's column that a missing member, a wrong null or a wrong text may be in.
+
+    Args:
+        shape: the record.
+        column: its column.
+        present: rows that have the record.
+        nulls: rows in whose texts null may be. Where it is not allowed, but absence is, Arrow does not tell one from the other.
+        doubtful: the rows marked so far.
+    """
     for index, member in enumerate(shape.members):
         values = column.field(index)
         valid = (
@@ -266,10 +263,13 @@ def _suspect(
         )
         if member.is_required:
             doubtful |= present & ~valid
+        elif not member.is_nullable:
+            doubtful |= present & ~valid & nulls
         if isinstance(member.shape, Record):
-            _suspect(member.shape, values, present & valid, doubtful)
+            _suspect(member.shape, values, present & valid, nulls, doubtful)
         elif isinstance(member.shape, ListOf):
-            doubtful |= valid & _has_suspects(member.shape, values)
+            doubtful |= valid & _has_suspects(member.shape, values, has_nulls=False)
+            doubtful |= valid & nulls & _has_suspects(member.shape, values, has_nulls=bool(nulls.any()))
         elif isinstance(member.shape, Scalar) and member.shape.symbols is not None:
             known = pc.is_in(values, pa.array(member.shape.symbols, pa.string())).to_numpy(zero_copy_only=False)
             doubtful |= present & valid & ~known
@@ -285,13 +285,14 @@ def _suspect(
             doubtful |= pc.fill_null(beyond, False).to_numpy(zero_copy_only=False)
 
 
-def _has_suspects(shape: ListOf, lists: pa.ListArray) -> npt.NDArray[np.bool_]:
-    """Return the rows whose items have to be looked at: all of them once any item is suspect."""
+def _has_suspects(shape: ListOf, lists: pa.ListArray, *, has_nulls: bool) -> _Mask:
+    """Return the rows whose items have to be looked at: all of them once any item is suspect. ``has_nulls``: whether their texts
+    may have null."""
     items = lists.flatten()
     found = np.zeros(len(items), np.bool_)
     holder = Record((Member("item", shape.item, not shape.has_nulls, shape.has_nulls),))
     struct = pa.StructArray.from_arrays([items], names=["item"])
-    _suspect(holder, struct, np.ones(len(items), np.bool_), found)
+    _suspect(holder, struct, np.ones(len(items), np.bool_), np.full(len(items), has_nulls), found)
     return np.full(len(lists), bool(found.any()))
 
 
