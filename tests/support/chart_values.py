@@ -69,6 +69,11 @@ REFUSED: Final[dict[str, tuple[Values, str]]] = {
     "auth": ({"gateway": {"settings": {"TIDELOG_AUTH": "off"}}}, "TIDELOG_AUTH can't be set: it is auth.enabled here"),
     "port": ({"gateway": {"settings": {"TIDELOG_PORT": 80}}}, "TIDELOG_PORT can't be set"),
     "certificate": ({**NO_TLS, "gateway": {"settings": {"TIDELOG_TLS_CERT": "/x"}}}, "needs tls.enabled"),
+    "key of the store": ({"store": {"AWS_SECRET_ACCESS_KEY": "x"}}, "Put it into the secret tidelog-store"),
+    "session's key": ({"gateway": {"settings": {"AWS_SESSION_TOKEN": "x"}}}, "into the secret tidelog-store"),
+    "token": ({"gateway": {"settings": {"GATEWAY_BOOTSTRAP_TOKEN": "x"}}}, "into the secret tidelog-access"),
+    "key of the cluster": ({"store": {"GATEWAY_CLUSTER_KEY": "x"}}, "into the secret tidelog-access"),
+    "key of TLS": ({"gateway": {"settings": {"GATEWAY_TLS_PEM": "x"}}}, "into the secret tidelog-tls"),
     "selector": ({"maintenance": {"podLabels": {"app.kubernetes.io/name": "x"}}}, "podLabels can't have"),
 }
 """Values by what is wrong with them, and what the chart says."""

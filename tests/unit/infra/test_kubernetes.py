@@ -128,3 +128,12 @@ def test_a_pod_of_ipv6_is_reached_by_it(
     settings = Settings.read({"TIDELOG_STORE": "x", **found}, {})
     assert (settings.host, settings.ops_host, settings.url) == (host, host, url)
     assert (settings.kafka_listen, settings.kafka_advertised) == kafka
+
+
+def test_nobody_is_told_to_type_a_secret() -> None:
+    """Every user of the machine sees what stands on a command line: secrets are made from files, in each text that says how."""
+    root = KUBERNETES.parents[1]
+    texts = [*root.glob("docs/*.md"), *KUBERNETES.glob("**/*.yaml"), *root.glob("infra/helm/**/*.yaml")]
+    told = {path.name for path in texts if "create secret" in path.read_text()}
+    assert told >= {"deploy.md", "kustomization.yaml"}
+    assert [path.name for path in texts if re.search(r"--from-literal|--secret-string [^f]", path.read_text())] == []

@@ -56,6 +56,16 @@
 {{- range $name, $why := $instead -}}
 {{- if hasKey $settings $name -}}{{- fail (printf "gateway.settings.%s can't be set: it %s" $name $why) -}}{{- end -}}
 {{- end -}}
+{{- $secrets := dict "AWS_SECRET_ACCESS_KEY" "tidelog-store" "AWS_SESSION_TOKEN" "tidelog-store" -}}
+{{- $_ := set $secrets "GATEWAY_BOOTSTRAP_TOKEN" "tidelog-access" -}}
+{{- $_ := set $secrets "GATEWAY_CLUSTER_KEY" "tidelog-access" -}}
+{{- $_ := set $secrets "GATEWAY_TLS_PEM" "tidelog-tls" -}}
+{{- $store := .Values.store -}}
+{{- range $name, $secret := $secrets -}}
+{{- if or (hasKey $store $name) (hasKey $settings $name) -}}
+{{- fail (printf "%s can't be a value: Helm keeps values, and whoever may see objects reads a variable's text. Put it into the secret %s" $name $secret) -}}
+{{- end -}}
+{{- end -}}
 {{- $own := include "tidelog.gateway.environment" . | fromYaml -}}
 {{- range $name, $_ := .Values.store -}}
 {{- if or (hasKey $own $name) (hasKey $settings $name) -}}
