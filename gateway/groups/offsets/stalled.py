@@ -64,8 +64,8 @@ class StalledGroup:
         )
         members = {0: "no members", 1: "1 member"}.get(self.member_count, f"{self.member_count:,} members")
         return (
-            f"{self.group}/{self.topic}: no offset of partition {self.partition} was committed for {seconds:,} s, and it has"
-            f" unread records. {unread} unread, and the group has {members}."
+            f"Group {self.group} has committed nothing in partition {self.partition} of {self.topic} for {seconds:,} s, where"
+            f" records wait. {unread} unread, and the group has {members}."
         )
 
 

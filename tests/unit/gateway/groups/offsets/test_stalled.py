@@ -61,7 +61,7 @@ async def test_a_group_that_commits_nothing_is_told_after_half_a_minute_until_it
     assert await stalls.after(6_000) == [("g", 0, 1)]
     (told,) = await stalls.found()
     assert told.said(told.since_ms + 31_000) == (
-        "g/t: no offset of partition 0 was committed for 31 s, and it has unread records."
+        "Group g has committed nothing in partition 0 of t for 31 s, where records wait."
         " 1 record of the topic is unread, and the group has no members."
     )
     await stalls.commit("g", 2)
