@@ -13,8 +13,8 @@ from tests.support.tracked_files import ROOT
 
 NAME = "tidelog.tidelog.svc"
 KUBECTL = f"""#!{sys.executable}
-# A cluster of secrets, which are directories. All other commands succeed.
-import re, shutil, sys
+# A cluster of secrets, which are directories; a port is forwarded after a while. All other commands succeed.
+import re, shutil, sys, time
 from pathlib import Path
 asked = " ".join(sys.argv[1:])
 if made := re.search(r"create secret generic (\\S+)", asked):
@@ -24,6 +24,15 @@ if made := re.search(r"create secret generic (\\S+)", asked):
         shutil.copy(file, directory / (key or file))
 elif got := re.search(r'get secret (\\S+) -o go-template=\\{{\\{{index .data "([\\w.-]+)" \\| base64decode\\}}\\}}$', asked):
     print(end=(Path(__file__).parent / got[1] / got[2]).read_text())
+elif "port-forward" in asked:
+    time.sleep(0.5)
+    (Path(__file__).parent / "forwarded").touch()
+    print("Forwarding from 127.0.0.1:8080 -> 8080")
+"""
+CURL = """#!/bin/sh
+# Refused, with curl's own exit code, until the port is forwarded.
+test -e "$(dirname "$0")/forwarded" || exit 7
+exec /usr/bin/curl "$@"
 """
 
 
@@ -45,9 +54,11 @@ def typed(script: str, directory: Path) -> str:
 
 def test_from_nothing_to_the_first_record_in_kubernetes(tmp_path: Path) -> None:
     """A gateway starts with the secrets as the page makes them; curl and the command line produce and read there, and a program
-    gets a token. Only the port is another, and localhost is the name, since a test can't write /etc/hosts."""
-    (tmp_path / "kubectl").write_text(KUBECTL)
-    (tmp_path / "kubectl").chmod(0o755)
+    gets a token. Nothing is sent before the port is forwarded. Only the port is another, and localhost is the name, since a
+    test can't write /etc/hosts."""
+    for name, program in (("kubectl", KUBECTL), ("curl", CURL)):
+        (tmp_path / name).write_text(program)
+        (tmp_path / name).chmod(0o755)
     page = (ROOT / "docs/deploy.md").read_text().replace(NAME, "localhost")
     section = page.split("\n## Kubernetes\n")[1].split("\n## ")[0]
     typed(blocks(section.split("\n**By Helm**")[0]), tmp_path)
