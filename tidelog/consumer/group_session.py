@@ -57,6 +57,11 @@ class GroupSession:
         """Whether no other member can be reading the partitions assigned here."""
         return not self.membership.has_lost_membership
 
+    @property
+    def rejoins(self) -> bool:
+        """Whether the member's session has ended, so that ``handle_news`` drops its partitions and joins again."""
+        return self._settings.is_member and self.membership.joined and self.membership.has_lost_membership
+
     def handle_news(self, deadline: Deadline) -> None:
         """Act on the group's news, and commit if a commit is due. Raises ``GatewayError``, and what callbacks raise."""
         if self._in_callback:

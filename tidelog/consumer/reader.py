@@ -267,11 +267,14 @@ class Reader:
         self._failing_since = None
 
     def tolerate(self, error: GatewayError) -> None:
-        """Raise an error that is permanent, or that has lasted too long; log any other."""
+        """Raise an error that is permanent, or that has lasted too long; log any other.
+
+        A member whose session has ended joins again with the next look at the group's news.
+        """
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
-        is_passing = error.retryable
+        is_passing = error.retryable or (self._group is not None and self._group.rejoins)
         if isinstance(error, UnknownPartition) and (self._group is not None or self._topics):
             # A topic was recreated with fewer partitions: describe it again, or let the group reassign its partitions.
             is_passing = True

@@ -145,6 +145,22 @@ def test_a_member_that_is_out_joins_again(gateway: FakeGateway) -> None:
             assert gateway.groups["g"].offsets == {("t", 0): 20}
 
 
+def test_a_session_that_ends_in_a_hand_over_begins_anew(gateway: FakeGateway) -> None:
+    """``UNKNOWN_MEMBER`` as the answer to the acknowledgement that the partitions are given up: the poll raises nothing."""
+    gateway.fill("t", 100, 2)
+
+    def revoked(_places: list[TopicPartition]) -> None:
+        gateway.groups["g"].refuse["m0"] = (404, "UNKNOWN_MEMBER")
+
+    gateway.heartbeat_ms = 20
+    with member(gateway, on_revoked=revoked) as consumer:
+        read(consumer, 20)
+        gateway.heartbeat_ms = 60_000
+        gateway.move("g", "m0", ("t", 0))
+        until(lambda: consumer.poll(50, 1) is not None and consumer.group_metadata().member_id == "m1")
+        read(consumer, 20)
+
+
 def test_a_fenced_member_does_not_come_back(gateway: FakeGateway) -> None:
     """Another consumer took the ``instance_id``: joining again would make two take it from each other for ever."""
     gateway.fill("t", 10)
