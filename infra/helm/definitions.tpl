@@ -41,6 +41,9 @@
 {{- if and .Values.auth.enabled (not .Values.tls.enabled) -}}
 {{- fail "auth.enabled needs tls.enabled, since clients send a token over TLS alone. Without TLS set auth.enabled to false, too: whoever reaches a gateway may then do everything" -}}
 {{- end -}}
+{{- if gt (int64 .Values.gateway.replicasMin) (int64 .Values.gateway.replicasMax) -}}
+{{- fail "gateway.replicasMin is more than gateway.replicasMax: Kubernetes would refuse the autoscaler after it has taken all else, and one gateway would run" -}}
+{{- end -}}
 {{- $instead := dict "GATEWAY_KAFKA_PORT" "is kafka.enabled here" -}}
 {{- $_ := set $instead "TIDELOG_AUTH" "is auth.enabled here" -}}
 {{- $_ := set $instead "TIDELOG_KAFKA_LISTEN" "is kafka.enabled here, and the port is 9092" -}}

@@ -74,6 +74,10 @@ REFUSED: Final[dict[str, tuple[Values, str]]] = {
     "token": ({"gateway": {"settings": {"GATEWAY_BOOTSTRAP_TOKEN": "x"}}}, "into the secret tidelog-access"),
     "key of the cluster": ({"store": {"GATEWAY_CLUSTER_KEY": "x"}}, "into the secret tidelog-access"),
     "key of TLS": ({"gateway": {"settings": {"GATEWAY_TLS_PEM": "x"}}}, "into the secret tidelog-tls"),
+    "more at least than at most": (
+        {"gateway": {"replicasMin": 9}},
+        "gateway.replicasMin is more than gateway.replicasMax",
+    ),
     "selector": ({"maintenance": {"podLabels": {"app.kubernetes.io/name": "x"}}}, "podLabels can't have"),
 }
 """Values by what is wrong with them, and what the chart says."""
