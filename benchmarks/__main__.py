@@ -27,6 +27,7 @@ BENCHMARKS: Final = {
     "produce": ("produce.produce",),
     "ack": ("produce.acknowledgement",),
     "flush": ("produce.flush",),
+    "commits": ("produce.commits",),
     "small": ("produce.small",),
     "delays": ("produce.delays",),
     "fetch": ("fetch.fetch",),

@@ -43,14 +43,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=STORES,
         default=["directory", "minio"],
-        help="ack, flush, history, produce, small; requests needs minio (default: directory minio)",
+        help="ack, commits, flush, history, produce, small; requests needs minio (default: directory minio)",
     )
     parser.add_argument("--seconds", type=float, default=3.0, help="of each load (default 3)")
     parser.add_argument(
         "--beside",
         type=Path,
         metavar="DIRECTORY",
-        help="fetch, flush, history, produce, queues, requests, small, workers: measure the source there, too, in turns",
+        help="commits, fetch, flush, history, produce, queues, requests, small, workers: measure the source there, too, in turns",
     )
     parser.add_argument(
         "--body", default="", metavar="TEXT", help='produce: only such bodies ("arrow", "JSON x 1,000, random")'

@@ -10,7 +10,7 @@ flush is under way, and either
 
 1. every sender of the last ``flush.ms`` has as many batches waiting as it had when it last waited for an answer. A sender that
    sent more while its batches were committed is expected to send twice as many, so a sender that streams soon waits for the
-   timer;
+   timer. If it sends nothing more until the rest is committed, too, all of these batches were what it had under way;
 2. or nothing has come for ``QUIET_SECONDS_MIN``, and for ``QUIET_GAPS`` times the mean gap between two batches, counted from
    the end of the previous flush at the earliest.
 
@@ -56,12 +56,16 @@ _OLD_GAPS: Final = 7 / 8
 
 @dataclass(slots=True)
 class _Sender:
-    """A connection that sent batches. ``window``: number of batches that it has under way when it waits for an answer."""
+    """A connection that sent batches. ``window``: number of batches that it has under way when it waits for an answer.
+
+    ``answered``: batches that were committed while it had more under way, and since when it has sent nothing.
+    """
 
     arrived: float = 0.0
     window: int = 1
     waiting: int = 0
     under_way: int = 0
+    answered: int = 0
 
     @property
     def may_send_more(self) -> bool:
@@ -262,7 +266,9 @@ class EarlyFlush:
                 self._lacking -= sender.may_send_more
                 sender.under_way -= count
                 more = sender.waiting + sender.under_way
-                sender.window = 2 * (count + more) if more else count
+                sender.answered += count
+                sender.window = 2 * (count + more) if more else sender.answered
+                sender.answered = sender.answered if more else 0
                 self._lacking += sender.may_send_more
 
     def _all_wait(self, now: float) -> bool:
@@ -315,6 +321,7 @@ class EarlyFlush:
         self._senders[entry.sender] = sender
         self._lacking -= sender.may_send_more
         sender.arrived = entry.arrived
+        sender.answered = 0
         sender.waiting += 1
         self._lacking += sender.may_send_more
 

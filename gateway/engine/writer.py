@@ -6,7 +6,7 @@
    and uploaded share the next one (``group_commit``).
 3. Commits go one after another. So each flush is uploaded before its turn to commit, in parallel with earlier flushes; a large
    flush is also encoded in parallel. A flush is encoded for the offsets that it gets if all earlier flushes succeed. When one
-   does not, the committer encodes the flush anew. A small flush with no earlier flush under way is encoded, uploaded and
+   does not, the committer encodes the flush anew. A small flush with no earlier flush under way is judged, encoded, uploaded and
    committed in one call of one thread: changing threads costs more than it saves.
 4. Batches keep the order in which they were submitted.
 5. A batch's reservation is held until the batch is settled, even when its caller has given up waiting.
@@ -36,7 +36,7 @@ from gateway.engine.group_commit import IMMEDIATELY, EntryQueue, Group, GroupCom
 from gateway.engine.open_table import OpenTable, TableAccess
 from gateway.engine.savings_watch import FlushReason, SavingsWatch
 from gateway.engine.tail_cache import Original, Originals, TailCache
-from log_format.delta.committer import Committed, Committer
+from log_format.delta.committer import Committed
 from log_format.delta.log import TableLog
 from log_format.topic.append import Append, Batch
 from log_format.topic.append_outcome import AppendedRange, AppendResult, Duplicate
@@ -49,23 +49,22 @@ OffsetRanges = tuple[AppendedRange, ...]
 Acknowledgement = OffsetRanges | Duplicate
 """Outcome of an acknowledged batch: where its records are, from this request or from an earlier try of it."""
 
-ONE_STEP_FLUSH_BYTES_MAX: Final = 64 * 1024
-"""Bytes of records that are encoded in less time than two changes of threads take."""
+ONE_STEP_FLUSH_BYTES_MAX: Final = 256 * 1024
+"""Bytes of records up to which a flush is committed in one step. The five batches that Java's producer has under way by default
+have about 100 KiB with their columns."""
 
 
 @dataclass(slots=True, eq=False)
 class Flush:
     """A flush under way. ``counts``: number of records that each partition gets if nothing is refused.
 
-    ``predicted``: state and next offsets that the flush is encoded for; None if they can't be foreseen. ``staged_s``: seconds
-    that the committing thread took to encode and upload it, 0 if it was staged before; None until it is staged.
+    ``predicted``: state and next offsets that the flush is encoded for; None if they can't be foreseen.
     """
 
     group: Group[Batch, Acknowledgement]
     append: Append
     counts: dict[int, int]
     predicted: tuple[TopicState, Offsets] | None
-    staged_s: float | None = None
 
 
 class FlushSchedule:
@@ -162,7 +161,6 @@ class Writer:
     ) -> None:
         self._table = table
         self._pool = access.write_pool
-        self._clock = access.clock
         self._new_id = access.new_id
         self._type_records, self._know_schemas = access.type_records, access.know_schemas
         self._metrics = access.metrics
@@ -221,20 +219,9 @@ class Writer:
             else:
                 stage = None if flush.predicted is None else partial(append.stage, *flush.predicted)
                 await self._flushes.upload(group, stage)
-                flush.staged_s = 0.0
             committed = await self._commit(flush)
         group.settle(committed.result)
         self._remember(flush, committed)
-
-    def _stage(self, flush: Flush, committer: Committer[TopicState]) -> None:
-        """Encode and upload in the committing thread, unless the flush is staged."""
-        if flush.staged_s is not None:
-            return
-        started_ms = self._clock.monotonic_ms()
-        segment = None if flush.predicted is None else flush.append.stage(*flush.predicted)
-        if segment is not None:
-            committer.stage(segment)
-        flush.staged_s = (self._clock.monotonic_ms() - started_ms) / 1000
 
     def _predicted(self) -> tuple[TopicState, Offsets] | None:
         """Return the state and next offsets that the next flush will probably meet; None when they can't be foreseen."""
@@ -252,18 +239,16 @@ class Writer:
 
     async def _commit(self, flush: Flush) -> Committed[TopicState, AppendResult]:
         started = self._now()
-        is_at_one_go = flush.staged_s is None
         lost = True  # Also if it fails: others may have been faster every time.
         try:
-            committed = await self._table.commit_serialized(flush.append, prepare=partial(self._stage, flush))
+            committed = await self._table.commit_serialized(flush.append)
             lost = committed.attempts > 1
         finally:
-            if flush.staged_s is not None and self._contention.notice(self._table.state, lost=lost):
+            if (not lost or flush.append.is_uploaded) and self._contention.notice(self._table.state, lost=lost):
                 self._contended.set()
-        assert flush.staged_s is not None
-        if is_at_one_go:
-            self._metrics.stage_seconds.observe(flush.staged_s)
-        self._metrics.commit_seconds.observe(self._now() - started - flush.staged_s)
+        if committed.staged_ms is not None:
+            self._metrics.stage_seconds.observe(committed.staged_ms / 1000)
+        self._metrics.commit_seconds.observe(self._now() - started - (committed.staged_ms or 0) / 1000)
         return committed
 
     def _remember(self, flush: Flush, committed: Committed[TopicState, AppendResult]) -> None:

@@ -47,11 +47,15 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed(Generic[StateT, ResultT]):
-    """A committed change: a state that includes the change, its result, and how many versions were tried."""
+    """A committed change: a state that includes the change, its result, and how many versions were tried.
+
+    ``staged_ms``: how long it took to propose and upload what was not uploaded before; None if everything was.
+    """
 
     state: StateT
     result: ResultT
     attempts: int
+    staged_ms: int | None = None
 
 
 class _Holder(Enum):
@@ -114,10 +118,11 @@ class Committer(Generic[StateT]):
         """
         commit_id = self._new_id()
         looked = self._look_if_old()
-        attempts = 0
+        attempts, staged_ms = 0, None
         for _ in range(limits.COMMIT_ATTEMPTS_MAX):
             state = self._log.state
             observed_ms = self._log.observed_ms
+            began_ms = self._clock.monotonic_ms()
             try:
                 proposal = change.propose(state, self._clock.now_ms())
             except TidelogError:
@@ -125,11 +130,16 @@ class Committer(Generic[StateT]):
                     raise
                 proposal = None
             if proposal is not None and (proposal.actions or proposal.tags):
+                is_uploaded = proposal.segment is None or proposal.segment.uploaded_at_ms is not None
                 if not self._is_segment_ready(proposal.segment):
                     continue
+                if not is_uploaded:
+                    staged_ms = (staged_ms or 0) + self._clock.monotonic_ms() - began_ms
                 attempts += 1
                 if self._publish(proposal, commit_id, state, observed_ms):
-                    return Committed(state=self._log.state, result=proposal.result, attempts=attempts)
+                    return Committed(
+                        state=self._log.state, result=proposal.result, attempts=attempts, staged_ms=staged_ms
+                    )
             elif proposal is not None and looked:
                 return Committed(state=state, result=proposal.result, attempts=attempts)
             self._look()

@@ -57,6 +57,8 @@ class Member(NamedTuple):
 def struct_members(records: pa.Table) -> dict[Path, Member]:
     """Return the members that have statistics, by path."""
     found: dict[Path, Member] = {}
+    if not typed_columns(records.schema):
+        return found
     column = 0
     for one in records.schema:
         if one.name in TYPED_NAMES:

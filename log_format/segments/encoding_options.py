@@ -177,12 +177,12 @@ def _is_delta(arrow: pa.DataType) -> bool:
 
 def _values_repeat(values: pa.ChunkedArray, run_starts: npt.NDArray[np.intp]) -> bool:
     """Return whether a dictionary pays: in a sample of the longest run each value comes at least twice."""
-    if len(values) < _SAMPLE_RECORDS_MIN:
+    if len(values) < _SAMPLE_RECORDS_MIN or not _has_values(values):
         return False
     run_lengths = np.diff(run_starts, append=len(values))
     longest = int(np.argmax(run_lengths))
     length = min(int(run_lengths[longest]), _SAMPLE_RECORDS)
-    if length < _SAMPLE_RECORDS_MIN or values.null_count == len(values):
+    if length < _SAMPLE_RECORDS_MIN:
         return False
     start = int(run_starts[longest]) + (int(run_lengths[longest]) - length) // 2
     return int(pc.count_distinct(values.slice(start, length), mode="all").as_py()) * 2 <= length

@@ -296,14 +296,14 @@ def _record_positions(records: pa.Table) -> _RecordPositions:
     timestamps = records.column("timestamp").to_numpy().view(np.int64)
     # Few numpy calls over all records, since each may release the interpreter's lock and wait for it.
     run_starts = np.zeros(1, np.intp)
-    if len(partitions) > 1:
+    if partitions[0] != partitions[-1] or (partitions[1:] != partitions[:-1]).any():
         run_starts = np.append(run_starts, np.flatnonzero(np.diff(partitions)) + 1)
     if partitions[0] < 0 or int(offsets[run_starts].min()) < 0:
         raise ValueError("a partition or an offset is negative")
     if len(partitions) > 1:
-        steps = np.diff(offsets)
+        steps = offsets[1:] - offsets[:-1]
         steps[run_starts[1:] - 1] = 1
-        if np.any(np.diff(partitions[run_starts]) < 0) or int(steps.min()) <= 0:
+        if (len(run_starts) > 1 and (np.diff(partitions[run_starts]) < 0).any()) or int(steps.min()) <= 0:
             raise ValueError("records are not strictly sorted by partition and offset")
     return _RecordPositions(partitions, offsets, timestamps, run_starts)
 

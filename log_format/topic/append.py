@@ -117,9 +117,13 @@ class Append:
 
     @property
     def records(self) -> pa.Table | None:
-        """Records of the newest staged segment, sorted by partition and offset: ``RECORD_SCHEMA``, and ``data`` if values are
-        left out."""
+        """Records of the newest staged segment, by partition and offset: ``RECORD_SCHEMA``, and ``data`` where it is needed."""
         return self.staged_records.table() if isinstance(self.staged_records, RecordAtOffset) else self.staged_records
+
+    @property
+    def is_uploaded(self) -> bool:
+        """Whether the newest staged segment is in the store."""
+        return self._staged is not None and self._staged.uploaded_at_ms is not None
 
     @property
     def nbytes(self) -> int:
@@ -380,7 +384,7 @@ def assign_offsets(
         batches = sorted(batches, key=lambda batch: batch.counts[0][0])  # cheaper than sorting their records
     timed = {batches[0].topic_id} if log_append_time else ()
     records, partitions = concatenate_records(batches, log_append_time=timed, columns=columns)
-    if len(batches) == 1 and len(batches[0].counts) == 1:
+    if len({partition for batch in batches for partition, _ in batch.counts}) == 1:
         base = int(next_offsets[partitions[0]])
         offsets = np.arange(base, base + len(partitions), dtype=np.int64)
     else:

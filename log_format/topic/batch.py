@@ -261,7 +261,8 @@ def concatenate_records(
         if are_single:
             singles = list(some)
             tables.append(records_to_table([batch.single for batch in singles if batch.single is not None]))
-            typed.append(_typed_part(None, len(singles), columns))
+            if columns:
+                typed.append(_typed_part(None, len(singles), columns))
             partitions.append(np.array([batch.counts[0][0] for batch in singles], np.int32))
         else:
             for batch in some:
@@ -269,7 +270,8 @@ def concatenate_records(
                 if batch.topic_id in log_append_time:
                     table = _at_append_time(table, batch.append_time_ms)
                 tables.append(table)
-                typed.append(_typed_part(batch.typed, table.num_rows, columns))
+                if columns:
+                    typed.append(_typed_part(batch.typed, table.num_rows, columns))
                 partitions.append(batch.partitions)
     records = pa.concat_tables(tables).combine_chunks()
     if columns:

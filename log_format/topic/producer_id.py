@@ -100,6 +100,7 @@ def is_numbered(producer_id: str) -> bool:
     return producer_id.startswith(KAFKA) and _NUMBER.fullmatch(producer_id) is not None
 
 
+@lru_cache(_PARSED_MAX)
 def has_partition(producer_id: str) -> bool:
     """Return whether the text is a Kafka client's id with a partition, as in a stamp."""
     return is_numbered(producer_id) and len(producer_id) > _NUMBER_LENGTH

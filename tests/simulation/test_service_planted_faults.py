@@ -179,7 +179,7 @@ PLANTED: dict[str, Planted] = {
         "quiet", "gateway.engine.group_commit.GroupCommit._on_next_allowed", _sleeps_in, QUIET
     ),
     "says that nothing happened": Planted(
-        "G8", "log_format.delta.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE, first_seed=248
+        "G8", "log_format.delta.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE, first_seed=215
     ),
 }
 

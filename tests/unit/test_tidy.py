@@ -203,13 +203,13 @@ def _may_import(path: Path, parts: list[str]) -> bool:
     """Whether a file may import this module of ``tests``: support, or what is of its own folder and no test.
 
     A benchmark that measures programs written for Kafka starts them as ``tests.kafka_clients`` does, and that of ``catalog sync``
-    serves catalogs as ``tests.support`` does: that is written once.
+    serves catalogs as ``tests.support`` does, and that of ``commits`` speaks Kafka's protocol by it: that is written once.
     """
     own = path.relative_to(ROOT).parts
     is_test = any(part.startswith("test_") or part == "conftest" for part in parts)
     if own[:2] == ("benchmarks", "pace"):
         return not is_test and parts[1:3] == ["kafka_clients", "tried"]
-    if own == ("benchmarks", "maintenance", "catalog_sync.py"):
+    if own in {("benchmarks", "maintenance", "catalog_sync.py"), ("benchmarks", "produce", "commits.py")}:
         return parts[1:2] == ["support"]
     return own[0] == "tests" and not is_test and (parts[1:2] == ["support"] or parts[1] == own[1])
 

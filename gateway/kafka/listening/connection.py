@@ -334,13 +334,13 @@ class KafkaConnection:
     def _encode_frame(self, pending: _QueuedAnswer, answer: Answer) -> list[bytes | memoryview]:
         parts = answer.parts if isinstance(answer, Encoded) else (encode_body(answer),)
         frame = frame_answer(pending.call.head, *parts)
-        self._metrics.of(pending.call.head.key).sent_bytes.inc(sum(map(len, frame)))
+        self._metrics.of(pending.call.head.key).sent_bytes += sum(map(len, frame))
         return frame
 
     def _observe(self, pending: _QueuedAnswer) -> None:
         metrics, seconds = self._metrics.of(pending.call.head.key), time.perf_counter() - pending.began_s
-        metrics.requests.inc()
-        metrics.received_bytes.inc(pending.size_bytes)
+        metrics.requests += 1
+        metrics.received_bytes += pending.size_bytes
         metrics.seconds.observe(seconds)
         if _log.isEnabledFor(logging.DEBUG):
             name = api_name(pending.call.head.key, served=True)

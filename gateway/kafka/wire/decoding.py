@@ -32,11 +32,11 @@ from log_format.records.varints import Bytes, Int64s
 
 RECORD_BYTES_MIN: Final = 7
 """Least bytes of a record: length, attributes, two deltas, two lengths, a count."""
-_WALK_RECORDS_MIN: Final = 128
-_WALK_RECORDS_MAX: Final = 512
-"""Number of records that are passed one by one before looking for a run as long as the last record; doubled after a failed
-look."""
-_RUN_RECORDS_MAX: Final = 16_384
+_LOOK_AFTER_RECORDS: Final = 8
+_LOOK_RECORDS_MIN: Final = 64
+_LOOK_RECORDS_MAX: Final = 16_384
+"""After so many records of one length, those that follow are looked at together, up to the first one of another length: 64 of
+them, and 16,384 where all 64 are as long."""
 _PADDING_BYTES: Final = 4 * varints.VARINT_BYTES_MAX
 """Bytes of padding behind the batch: up to three numbers are read before the check whether their record has ended."""
 _COLUMNS_RECORDS_MIN: Final = 16
@@ -132,46 +132,41 @@ def _find_records(data: Bytes, size: int, count: int) -> tuple[Int64s, Int64s, I
     """Return for each record its position, its start after the length, and its end."""
     raw = data.tobytes()
     found: list[Int64s] = []
-    position, left, walked = 0, count, _WALK_RECORDS_MIN
+    walked: list[int] = []
+    position, left, looked = 0, count, _LOOK_RECORDS_MIN
+    last_stride = in_a_row = 0
     while left:
-        some = _walk_records(raw, position, min(left, walked), size)
-        found.append(np.array(some[:-1], np.int64))
-        position = some[-1]
-        left -= len(some) - 1
-        stride = position - some[-2]
-        walked = min(2 * walked, _WALK_RECORDS_MAX)
-        if left and len(some) > 2 and some[-2] - some[-3] == stride and position <= size:
-            alike = _count_equal_lengths(
-                data, some[-2], position, min(left, _RUN_RECORDS_MAX, (size - position) // stride)
-            )
-            found.append(position + stride * np.arange(alike))
-            left -= alike
+        if position >= size:
+            raise Malformed("a record behind the end of its batch")
+        length = raw[position]
+        if length < 128:
+            stride = 1 + (length >> 1)
+        elif (byte := raw[position + 1]) < 128:
+            stride = 2 + ((length & 127 | byte << 7) >> 1)
+        else:
+            stride = _long_record_size(raw, position)
+        walked.append(position)
+        position += stride
+        left -= 1
+        if stride != last_stride:
+            last_stride, in_a_row = stride, 1
+            continue
+        in_a_row += 1
+        if in_a_row >= _LOOK_AFTER_RECORDS and position < size:
+            most = min(left, looked, (size - position) // stride)
+            alike = _count_equal_lengths(raw, position - stride, stride, most + 1) - 1
+            looked = _LOOK_RECORDS_MAX if alike == looked else _LOOK_RECORDS_MIN
+            found += [np.array(walked, np.int64), np.arange(position, position + stride * alike, stride)]
+            walked = []
             position += stride * alike
-            walked = _WALK_RECORDS_MIN if alike > walked else walked
-    places = np.concatenate(found)
+            left -= alike
+            in_a_row = in_a_row if alike == most else 0
+    places = np.concatenate([*found, np.array(walked, np.int64)])
     lengths, starts = varints.read(data, places)
     ends = starts + lengths
     if position != size or lengths.min() < RECORD_BYTES_MIN - 1 or ends[-1] != size:
         raise Malformed("records that do not fill their batch")
     return places, starts, ends
-
-
-def _walk_records(raw: bytes, position: int, count: int, end: int) -> list[int]:
-    """Return the positions of up to ``count`` records from ``position`` on, by their lengths, and the position after them."""
-    found = [position]
-    append = found.append
-    for _ in range(count):
-        if position >= end:
-            raise Malformed("a record behind the end of its batch")
-        length = raw[position]
-        if length < 128:
-            position += 1 + (length >> 1)
-        elif (byte := raw[position + 1]) < 128:
-            position += 2 + ((length & 127 | byte << 7) >> 1)
-        else:
-            position += _long_record_size(raw, position)
-        append(position)
-    return found
 
 
 def _long_record_size(raw: bytes, position: int) -> int:
@@ -188,17 +183,16 @@ def _long_record_size(raw: bytes, position: int) -> int:
             raise Malformed("a record's length has more than 5 bytes")
 
 
-def _count_equal_lengths(data: Bytes, first: int, position: int, most: int) -> int:
-    """Return how many records from ``position`` on, at most ``most``, have the same length as the record from ``first`` to
-    ``position``."""
-    stride = position - first
-    same = np.ones(most, np.bool_)
-    byte, column = 0x80, 0
-    while byte & 0x80:
-        byte = int(data[first + column])
-        same &= data[position + column : position + column + stride * most : stride][:most] == byte
+def _count_equal_lengths(raw: bytes, position: int, stride: int, most: int) -> int:
+    """Return how many records from ``position`` on, at most ``most``, have the length of the first one, which takes ``stride``
+    bytes with its length."""
+    byte, column = 0x80, position
+    while most and byte & 0x80:
+        bytes_of_all = raw[column : column + stride * most : stride]
+        byte = bytes_of_all[0]
+        most -= len(bytes_of_all.lstrip(bytes_of_all[:1]))
         column += 1
-    return int(most if same.all() else same.argmin())
+    return most
 
 
 def _read_span(data: Bytes, at: Int64s, ends: Int64s) -> tuple[_Span, Int64s]:
