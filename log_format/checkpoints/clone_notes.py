@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,10 +19,12 @@ import msgspec
 from log_format import layout, limits
 from log_format.errors import DECODE_ERRORS, CorruptData, ObjectMissing
 from log_format.store import ObjectStore, read_bounded
+from log_format.topic_name import is_topic_name
 
 CLONES_MAX: Final = 100
 """Most notes of a topic that are looked at, the newest ones, and most topics whose notes are: each clone is looked up."""
-_SEPARATOR: Final = re.compile("[~/]")
+_NOTE: Final = re.compile("([^~/]+)[~/](.+)")
+"""Id and name, behind the prefix of a source's notes."""
 
 
 class CloneName(NamedTuple):
@@ -85,12 +88,13 @@ def noted_clones(store: ObjectStore, source: CloneName) -> Iterator[CloneName]:
 def direct_clones(store: ObjectStore, source: CloneName) -> list[CloneName]:
     """Return the clones of a topic that exist or have existed, the newest first: at most ``CLONES_MAX``.
 
-    Raises ``StoreUnavailable``.
+    An object there whose key is not that of a note is skipped. Raises ``StoreUnavailable``.
     """
     prefix = _prefix(source)
     listed = sorted(store.list(prefix), key=lambda info: info.modified_at_ms, reverse=True)
-    parts = (_SEPARATOR.split(info.key.removeprefix(prefix), maxsplit=1) for info in listed[:CLONES_MAX])
-    return [CloneName(name, topic_id) for topic_id, name in parts]
+    noted = (_NOTE.fullmatch(info.key, len(prefix)) for info in listed)
+    found = (CloneName(note[2], note[1]) for note in noted if note is not None and is_topic_name(note[2]))
+    return list(islice(found, CLONES_MAX))
 
 
 def _prefix(source: CloneName) -> str:

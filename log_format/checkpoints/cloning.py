@@ -53,7 +53,7 @@ from log_format.errors import (
 from log_format.ids import NewId
 from log_format.store import ObjectStore, copy_all_if_absent
 from log_format.topic.clone import CloneTopic, as_requested, cloned_add
-from log_format.topic.config import ConfigValue
+from log_format.topic.config import ConfigValue, check_topic_name
 from log_format.topic.erasure_changes import RequestErasure
 from log_format.topic.erasures import Erasure
 from log_format.topic.state import TopicState
@@ -122,10 +122,10 @@ def clone_topic(
         copies_at_once: number of concurrent copies, at least 1; with 1 no thread is started.
 
     The same request as one that made the clone in the last ``REPEATED_MS_MAX`` gets that clone. Raises ``UnknownTopic``,
-    ``RequestRefused`` (``TOPIC_ALREADY_EXISTS``, ``INVALID_CONFIG``, ``VERSION_GONE``, too many files), ``BackOff``,
-    ``OutcomeUnknown``, ``StoreUnavailable``, ``CorruptData``.
+    ``RequestRefused`` (``INVALID_TOPIC_NAME``, ``TOPIC_ALREADY_EXISTS``, ``INVALID_CONFIG``, ``VERSION_GONE``, too many files),
+    ``BackOff``, ``OutcomeUnknown``, ``StoreUnavailable``, ``CorruptData``.
     """
-    log = TopicLog(store, target, clock)
+    log = TopicLog(store, check_topic_name(target), clock)  # it names objects of the store from here on
     asked = msgspec.json.encode([at, dict(sorted(config.items()))]).decode()
     for _ in range(_ATTEMPTS_MAX):
         found = _look(store, source, clock, at)

@@ -34,7 +34,7 @@ from gateway.system_tables.groups import GroupsTable
 from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
 from log_format.errors import TidelogError
-from log_format.groups.state import Group
+from log_format.groups.row import GroupRow, OffsetRow
 from log_format.topic.state import TopicState
 from log_format.topic_name import is_topic_name
 
@@ -67,6 +67,27 @@ class StalledGroup:
             f"Group {self.group} has committed nothing in partition {self.partition} of {self.topic} for {seconds:,} s, where"
             f" records wait. {unread} unread, and the group has {members}."
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    """A group that reads a topic, and its committed offsets there: a group may have many topics, and each offset is looked at
+    for its own topic only."""
+
+    group: str
+    row: GroupRow | None
+    rows: Sequence[OffsetRow]
+    is_subscribed: bool
+
+    @property
+    def changed_ms(self) -> int:
+        """When the group's members changed last."""
+        return 0 if self.row is None else self.row.changed_at_ms
+
+    @property
+    def moved_ms(self) -> int:
+        """When the group committed for the topic last, or else when its members changed last."""
+        return max((row.committed_at_ms for row in self.rows), default=self.changed_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +158,7 @@ class StalledGroups:
         """Return the groups that have unread records and have not moved since ``before_ms``, one for each topic. Raises
         ``BackOff``."""
         readers = await self._readers(before_ms)
-        newest = sorted(readers, key=lambda name: -max(_moved_ms(group, name) for _, group in readers[name]))
+        newest = sorted(readers, key=lambda name: -max(one.moved_ms for one in readers[name]))
         seen_ms = self._clock.monotonic_ms() - STALLED_REFRESH_MS
 
         async def of_topic(name: str) -> list[_Waiting]:
@@ -149,24 +170,31 @@ class StalledGroups:
             if not topic.state.exists:
                 return []
             backlog = TopicBacklog(topic.state)
-            found = (_waiting(one, group, topic, backlog) for one, group in readers[name])
+            found = (_waiting(one, topic, backlog) for one in readers[name])
             return [one for one in found if one is not None and one.moved_ms <= before_ms]
 
         looked = await run_parallel(of_topic, newest[:LAG_TOPICS_MAX], limit=PARALLEL_LOOKUPS_MAX)
         return [one for some in looked for one in some]
 
-    async def _readers(self, before_ms: int) -> dict[str, list[tuple[str, Group]]]:
+    async def _readers(self, before_ms: int) -> dict[str, list[_Reader]]:
         """Return the groups by the topics in which they may have stood still since ``before_ms``. Raises ``BackOff``."""
         state = await self._table.recent(self._bounds.lag_fresh_ms)
-        readers: dict[str, list[tuple[str, Group]]] = {}
+        readers: dict[str, list[_Reader]] = {}
         for number, (name, group) in enumerate(state.groups.items()):
             if number % LAG_GROUPS_PER_STEP == 0:
                 await asyncio.sleep(0)
-            topics = {row.topic for row in group.offsets.values() if row.committed_at_ms <= before_ms}
+            rows: dict[str, list[OffsetRow]] = {}
+            for row in group.offsets.values():
+                rows.setdefault(row.topic, []).append(row)
+            read_topics = frozenset() if group.row is None else group.row.read_topics
+            topics = {topic for topic, some in rows.items() if min(row.committed_at_ms for row in some) <= before_ms}
             if group.row is not None and group.row.changed_at_ms <= before_ms:
-                topics |= group.row.read_topics
+                topics |= read_topics
             for topic in filter(is_topic_name, topics):
-                readers.setdefault(topic, []).append((name, group))
+                reader = _Reader(
+                    group=name, row=group.row, rows=rows.get(topic, []), is_subscribed=topic in read_topics
+                )
+                readers.setdefault(topic, []).append(reader)
         return readers
 
     async def _timed(self, waiting: Sequence[_Waiting], before_ms: int) -> list[StalledGroup]:
@@ -207,35 +235,28 @@ def _since_ms(moved_ms: int, written_ms: int, now_ms: int) -> int:
     return moved_ms if written_ms > now_ms else max(moved_ms, written_ms)
 
 
-def _moved_ms(group: Group, topic: str) -> int:
-    """Return when the group committed for the topic last, or else when its members changed last."""
-    committed = [row.committed_at_ms for row in group.offsets.values() if row.topic == topic]
-    return max(committed, default=0 if group.row is None else group.row.changed_at_ms)
-
-
-def _waiting(name: str, group: Group, topic: OpenTopic, backlog: TopicBacklog) -> _Waiting | None:
+def _waiting(reader: _Reader, topic: OpenTopic, backlog: TopicBacklog) -> _Waiting | None:
     """Return where the group has not moved for longest and has unread records; None where it has read all."""
     state = topic.state
-    rows = {row.partition: row for row in group.offsets.values() if row.topic == topic.name}
-    positions = backlog.positions(rows.values())
-    is_subscribed = group.row is not None and topic.name in group.row.read_topics
+    rows = {row.partition: row for row in reader.rows}
+    positions = backlog.positions(reader.rows)
     found = [
         (rows[partition].committed_at_ms, partition, max(position, state.log_start(partition)))
         for partition, position in positions.items()
         if max(position, state.log_start(partition)) < state.high_watermark(partition)
     ]
-    if is_subscribed and group.row is not None and (oldest := backlog.oldest_uncommitted(positions)) is not None:
-        found.append((group.row.changed_at_ms, *oldest[1:]))
+    if reader.is_subscribed and (oldest := backlog.oldest_uncommitted(positions)) is not None:
+        found.append((reader.changed_ms, *oldest[1:]))
     if not found:
         return None
     moved_ms, partition, offset = min(found)
     return _Waiting(
-        group=name,
-        member_count=0 if group.row is None else len(group.row.members),
+        group=reader.group,
+        member_count=0 if reader.row is None else len(reader.row.members),
         topic=topic,
         state=state,
         partition=partition,
         offset=offset,
         moved_ms=moved_ms,
-        record_count=backlog.record_count(positions, is_subscribed=is_subscribed),
+        record_count=backlog.record_count(positions, is_subscribed=reader.is_subscribed),
     )

@@ -90,7 +90,10 @@ def test_what_can_not_be_cloned(api: Api) -> None:
         (cloned(api, fresh_name(), name=name), 404, "UNKNOWN_TOPIC"),
         (cloned(api, source, name=taken), 409, "TOPIC_ALREADY_EXISTS"),
         (cloned(api, source, name=source), 409, "TOPIC_ALREADY_EXISTS"),
-        (cloned(api, source, name="a/b"), 400, "INVALID_TOPIC_NAME"),
+        *(
+            (cloned(api, source, name=bad), 400, "INVALID_TOPIC_NAME")
+            for bad in ("a/b", "", "..", "../x", "\x00", "\x1b[31m", "a" * 5_000)
+        ),
         (cloned(api, source, name=name, config={"no": 1}), 400, "INVALID_CONFIG"),
         (cloned(api, source), 400, "INVALID_REQUEST"),
         (cloned(api, source, name=name, version=10**9), 400, "INVALID_REQUEST"),

@@ -92,3 +92,12 @@ def test_a_clone_may_have_the_longest_name(bench: MaintenanceBench, tmp_path: Pa
     assert {*noted_clones(store, CloneName("t", bench.log.state.existing_id))} == made
     again = clone_topic(store, "t", names[1], bench.clock, random_id, config={})
     assert not again.is_new
+
+
+@pytest.mark.parametrize("stray", ["note", "~copy", "id~", "id~..", "id/a/b", "id~a b", "id~" + "c" * 250, "id~a~b"])
+def test_an_object_that_is_no_note_is_no_clone(bench: MaintenanceBench, stray: str) -> None:
+    """Whatever somebody put beside a topic's notes: its clones are still found, and no other table is looked at."""
+    made = clone(bench)
+    source = CloneName("t", bench.log.state.existing_id)
+    bench.store.put(f"{layout.topic_root('t')}_clones/{source.topic_id}/{stray}", b"{}")
+    assert [*noted_clones(bench.store, source)] == [CloneName("copy", made.state.existing_id)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import UserDict
+from collections.abc import Sequence, ValuesView
+from types import SimpleNamespace
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
@@ -12,6 +14,8 @@ from gateway.groups.calls.groups import JoinRequest
 from gateway.groups.offsets.committed import NextOffset
 from gateway.groups.offsets.stalled import StalledGroup
 from log_format.clock import SystemClock
+from log_format.groups.row import OffsetRow
+from log_format.groups.state import Group
 from tests.support.clocks import LaterClock
 from tests.support.engine import Gateway, batch_of, make_gateway
 
@@ -136,3 +140,33 @@ async def test_a_topic_that_is_made_anew_is_not_what_the_group_read() -> None:
     await stalls.gateway.topic(flush_ms=0)
     await stalls.write(0)
     assert await stalls.after(STALLED_MS + 1_000) == []
+
+
+async def test_a_look_goes_through_the_offsets_of_a_group_once_however_many_topics_they_are_in() -> None:
+    """No request is served meanwhile: offsets times topics would be seconds for a group that commits for many."""
+
+    class Offsets(UserDict[tuple[str, int], OffsetRow]):
+        walks = 0
+
+        def values(self) -> ValuesView[OffsetRow]:
+            self.walks += 1
+            return super().values()
+
+    stalls, offsets = Stalls(), Offsets()
+    for topic in ("t", *(f"other-{number}" for number in range(8))):
+        await stalls.gateway.topic(topic, flush_ms=0)
+    await stalls.write(0)
+    await stalls.commit("g", 0)
+    state = await stalls.gateway.engine.groups.stalled._table.recent(0)
+    (row,) = state.groups["g"].offsets.values()
+    for topic in ("t", *(f"other-{number}" for number in range(8))):
+        offsets[topic, 0] = OffsetRow(
+            group="g", topic=topic, partition=0, topic_id=row.topic_id, offset=0, committed_at_ms=row.committed_at_ms
+        )
+
+    async def recent(_: int) -> SimpleNamespace:
+        return SimpleNamespace(groups={"g": Group(offsets=offsets)})
+
+    stalls.gateway.engine.groups.stalled._table = SimpleNamespace(recent=recent)  # type: ignore[assignment]
+    assert await stalls.after(STALLED_MS + 1_000) == [("g", 0, 1)]
+    assert offsets.walks == 1
