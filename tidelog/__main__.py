@@ -17,7 +17,8 @@ def main() -> None:
     """Run the command given by the process's arguments, and exit with its code."""
     missing = [name for name in ("rich", "typer") if find_spec(name) is None]
     if missing:
-        sys.exit(f"The command line needs {' and '.join(missing)}: pip install 'tidelog[cli]'")
+        extras = "cli,gateway" if sys.argv[1:2] == ["serve"] else "cli"
+        sys.exit(f"The command line needs {' and '.join(missing)}: pip install 'tidelog[{extras}]'")
     from tidelog.cli.assembly import run  # noqa: PLC0415 - takes longest
 
     run()

@@ -265,9 +265,11 @@ def test_without_its_extra_the_command_line_says_in_one_line_what_to_install(
     install: Callable[[str], Environment],
 ) -> None:
     """The program is in the wheel, so it is there without rich and typer, too."""
-    ended = install("").ended("tidelog", "topic", "list")
-    needed = "The command line needs rich and typer: pip install 'tidelog[cli]'\n"
-    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", needed)
+    environment = install("")
+    for command, extras in (("topic", "cli"), ("serve", "cli,gateway")):
+        ended = environment.ended("tidelog", command)
+        needed = f"The command line needs rich and typer: pip install 'tidelog[{extras}]'\n"
+        assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", needed)
 
 
 def test_a_client_has_the_command_line_with_its_extra(install: Callable[[str], Environment]) -> None:
