@@ -258,4 +258,4 @@ class Calendar:
 
 def _number(key: str) -> int | None:
     text = key.rpartition("/")[2].removesuffix(".json")
-    return int(text) if len(text) == 20 and text.isdigit() else None
+    return int(text) if len(text) == 20 and text.isascii() and text.isdigit() else None

@@ -28,7 +28,7 @@ def list_cancellations(store: ObjectStore, root: str, after_ms: int, until_ms: i
     prefix = f"{root}cancelled/"
     for info in store.list(prefix, start_after=f"{prefix}{after_ms + 1:015d}"):
         parts = info.key.removeprefix(prefix).split("~")
-        if len(parts) != 3 or not parts[0].isdigit() or not parts[2].isdigit():
+        if len(parts) != 3 or not all(text.isascii() and text.isdigit() for text in (parts[0], parts[2])):
             continue
         if int(parts[0]) > until_ms:
             return

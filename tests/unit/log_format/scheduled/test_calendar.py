@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from log_format.scheduled.calendar import Calendar
+from log_format.scheduled.cancellation import Cancellation, list_cancellations
 from log_format.scheduled.due import DueNotice, list_due_now, list_notices, put_notice
 from log_format.stores.memory import MemoryStore
 from tests.support.clocks import EPOCH_MS, ManualClock
@@ -75,3 +76,20 @@ def test_a_gateway_puts_no_window_that_adds_nothing() -> None:
     number = one.number
     planned(one, clock, notices_max=4)
     assert one.number == number
+
+
+def test_objects_with_names_of_other_digits_are_neither_windows_nor_cancellations() -> None:
+    """A superscript two is a digit, and no number: such an object beside a topic's calendar stopped its delayed records."""
+    store, clock = MemoryStore(), ManualClock()
+    one = calendar(store, clock)
+    wanted = Cancellation(EPOCH_MS, "object", 3)
+    store.put(wanted.key(one.root), b"")
+    for stray in (
+        "windows/" + "\u00b2" * 20 + ".json",
+        "cancelled/\u00b2~object~1",
+        f"cancelled/{EPOCH_MS:015d}~object~\u00b2",
+    ):
+        store.put(f"{one.root}{stray}", b"")
+    planned(one, clock)
+    assert one.number == 0
+    assert list(list_cancellations(store, one.root, -1, EPOCH_MS + 1)) == [wanted]
