@@ -100,6 +100,27 @@ def test_members_and_dead_letters_are_text(console: Console) -> None:
     sound(page)
 
 
+@pytest.mark.parametrize("name", [NAMES[1], NAMES[5]])
+def test_what_is_amiss_is_told_in_text(tab: Tab, name: str) -> None:
+    """A sentence of the overview has names of groups, queues and topics in it: none of them turns or ends it."""
+    said = f"{name}/t: no offset was committed for 31 s."
+    notice = {
+        "notice": "ConsumerStalled",
+        "severity": "ticket",
+        "about": [name, "t"],
+        "since": 1,
+        "value": 31,
+        "said": said,
+    }
+    answer = {"gateway": "g", "alarms": [], "pending": [], "notices": [notice]}
+    page = tab.open("/groups")
+    page.route("**/v1/monitoring/alarms", lambda call: call.fulfill(json=answer))
+    tab.go(page, "/")
+    expect(page.locator(".alarms li", has_text=" no offset was")).to_contain_text(escaped(said))
+    page.unroute("**/v1/monitoring/alarms")
+    sound(page)
+
+
 def test_what_is_typed_is_text(console: Console, gateway: GatewayProcess) -> None:
     """A search for markup finds it; deleting asks for just that name and deletes just that group."""
     name = "<b>gone</b>"

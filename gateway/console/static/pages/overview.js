@@ -98,7 +98,7 @@ const About = ({ alarm, about }) => ABOUT[alarm] ? html` ${ABOUT[alarm](about)}`
 
 function Alarms({ of, quiet }) {
   return html`<ul class="alarms" aria-live="polite">${of.length
-    ? of.map((one) => html`<li class=${one.bad ? "bad" : one.note ? "note" : ""}>${one.said}<${About} ...${one} />${one.since && html` <small>${one.noticed ? "" : one.pending ? "pending " : "firing "}since ${time(one.since).slice(11, 16)}</small>`}</li>`)
+    ? of.map((one) => html`<li class=${one.bad ? "bad" : one.note ? "note" : ""}><${Escaped} of=${one.said} /><${About} ...${one} />${one.since && html` <small>${one.noticed ? "" : one.pending ? "pending " : "firing "}since ${time(one.since).slice(11, 16)}</small>`}</li>`)
     : html`<li class="ok">${quiet}</li>`}</ul>`;
 }
 
