@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.documents import pages
 from tests.support.tracked_files import ROOT, tracked_files
@@ -142,11 +143,11 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_modules_exist() -> None:
-    """A dotted name of a package is a module, or something that a module names."""
+    """A dotted name of a package is a module, something that a module names, or a value of the chart."""
     _assert_none(
         f"{name}: {match[0]}"
         for name, match in _cited(DOTTED)
-        if not _is_dotted(match[0]) and not _is_attribute(match[0], ROOT / name)
+        if not _is_dotted(match[0]) and not _is_attribute(match[0], ROOT / name) and not _is_chart_value(match[0])
     )
 
 
@@ -238,6 +239,17 @@ def _is_dotted(name: str) -> bool:
                 re.search(rf"\b{part}\b", _text(parts[0])) for part in inside
             )
     return False
+
+
+def _is_chart_value(name: str) -> bool:
+    values = yaml.safe_load((ROOT / "infra/helm/tidelog/values.yaml").read_text())
+    for part in name.split("."):
+        if values == {}:
+            return True
+        if not isinstance(values, dict) or part not in values:
+            return False
+        values = values[part]
+    return True
 
 
 def _is_attribute(name: str, path: Path) -> bool:

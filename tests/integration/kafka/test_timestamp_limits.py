@@ -19,7 +19,9 @@ def test_times_out_of_range_are_refused_as_by_a_broker(gateway: KafkaGateway, co
     """INVALID_TIMESTAMP for the whole batch, too far ahead and too far behind; what is in range is stored."""
     name = f"limits-{codec}-{count}"
     gateway.topic(name, 1, **{"message.timestamp.after.max.ms": HOUR_MS, "message.timestamp.before.max.ms": HOUR_MS})
-    producer = Producer({"bootstrap.servers": gateway.kafka, "compression.type": codec, "linger.ms": 50, "retries": 0})
+    # One batch, which ``flush`` sends at once.
+    lone = {"linger.ms": 10_000, "retries": 0}
+    producer = Producer({"bootstrap.servers": gateway.kafka, "compression.type": codec, **lone})
     now_ms = int(time.time() * 1000)
     for ahead_ms, expected in (
         (2 * HOUR_MS, KafkaError.INVALID_TIMESTAMP),
