@@ -158,7 +158,7 @@ PLANTED: dict[str, Planted] = {
     ),
     "gives locks by memory": Planted(PASSING, _MEMORY, first_seed=16),
     "settles what is over": Planted(
-        PASSING, (("gateway.queues.leases.Leases.find", _settles_what_is_over),), first_seed=21
+        PASSING, (("gateway.queues.leases.Leases.find", _settles_what_is_over),), first_seed=85
     ),
     "answers before the commit": Planted(
         FAULTY, (("gateway.queues.live_queue.LiveQueue.write", _answers_before_the_commit),), first_seed=49
