@@ -186,7 +186,7 @@ PLANTED: dict[str, Planted] = {
             ("gateway.groups.calls.polling.FetchFrom", _reads_whatever_has_the_name),
             ("gateway.groups.calls.polling.Polling._drop_recreated", _drops_no_position),
         ),
-        first_seed=34,
+        first_seed=23,
     ),
     "fetches whatever has the name": Planted(
         HASTY, (("gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name),), first_seed=4
