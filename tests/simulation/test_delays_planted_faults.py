@@ -85,7 +85,7 @@ PLANTED: dict[str, Planted] = {
     ),
     "publishes what is due soon": Planted(CROWDED, ((f"{_CALENDAR}.Calendar.plan", _closes_ahead),), first_seed=16),
     "plans from a listing before the last window": Planted(
-        STORMY, ((f"{_CALENDAR}.Calendar.is_recent_enough", _plans_from_any_listing),), first_seed=88
+        STORMY, ((f"{_CALENDAR}.Calendar.is_recent_enough", _plans_from_any_listing),), first_seed=28
     ),
     "forgets cancellations": Planted(CROWDED, ((f"{_CALENDAR}.list_cancellations", _skips_nothing),)),
     "does not look whether it was too late": Planted(

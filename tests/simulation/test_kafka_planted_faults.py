@@ -108,7 +108,7 @@ PLANTED: dict[str, Planted] = {
     ),
     "appends a batch that comes again": Planted("gateway.kafka.calls.produce.batch_origin", _nameless, FAULTY),
     "takes any id for the topic's": Planted(
-        "gateway.kafka.known_topics.KnownTopics.is_id_of", lambda *_: True, FAULTY, first_seed=36
+        "gateway.kafka.known_topics.KnownTopics.is_id_of", lambda *_: True, FAULTY, first_seed=0
     ),
     "does not bear that a topic can't be looked up": Planted(
         "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.look_up, FAULTY, first_seed=2

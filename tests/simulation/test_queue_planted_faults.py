@@ -151,7 +151,7 @@ _MEMORY = (
 )
 PLANTED: dict[str, Planted] = {
     "fences no coordinator": Planted(
-        PASSING, (("log_format.queues.changes.SettleRuns.decide", _settles_unfenced), *_MEMORY), first_seed=18
+        PASSING, (("log_format.queues.changes.SettleRuns.decide", _settles_unfenced), *_MEMORY), first_seed=0
     ),
     "takes over without waiting": Planted(
         PASSING, (("gateway.queues.live_queue.LiveQueue.__init__", _takes_over_without_waiting),), first_seed=35
@@ -186,7 +186,7 @@ PLANTED: dict[str, Planted] = {
         first_seed=2,
     ),
     "forgets a partition in a rewrite": Planted(
-        PASSING, (("log_format.queues.changes.snapshot", _forgets_in_a_rewrite),), first_seed=41
+        PASSING, (("log_format.queues.changes.snapshot", _forgets_in_a_rewrite),), first_seed=60
     ),
     "lets go what a transaction holds": Planted(
         PASSING,
@@ -197,7 +197,7 @@ PLANTED: dict[str, Planted] = {
         first_seed=34,
     ),
     "drops settlements at the commit": Planted(
-        PASSING, (("log_format.queues.changes.ConcludeSettlement.decide", _drops_at_the_commit),), first_seed=2
+        PASSING, (("log_format.queues.changes.ConcludeSettlement.decide", _drops_at_the_commit),), first_seed=0
     ),
     "keeps the state of the topic before": Planted(
         RENEWED,

@@ -151,7 +151,7 @@ PLANTED: dict[str, Planted] = {
         "G5", "log_format.delta.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY, first_seed=1
     ),
     "forgets producers at a checkpoint": Planted(
-        "G5", "log_format.checkpoints.memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=339
+        "G5", "log_format.checkpoints.memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=11
     ),
     "forgets producers at a takeover": Planted(
         "G5", "log_format.topic.stamped_requests.decode_stamped_requests", lambda _commit: [], FAULTY
@@ -173,7 +173,7 @@ PLANTED: dict[str, Planted] = {
         first_seed=132,
     ),
     "fetches whatever has the name": Planted(
-        "G4", "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED, first_seed=14
+        "G4", "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED, first_seed=6
     ),
     "leaves a batch lying as a run ends": Planted(
         "quiet", "gateway.engine.group_commit.GroupCommit._on_next_allowed", _sleeps_in, QUIET

@@ -147,7 +147,7 @@ _CLONING = "log_format.checkpoints.cloning"
 
 PLANTED: dict[str, Planted] = {
     "clocks order delayed records and requests": Planted(
-        CALM, (("log_format.scheduled.erasing._is_before", _is_before_by_clocks),), first_seed=20
+        CALM, (("log_format.scheduled.erasing._is_before", _is_before_by_clocks),), first_seed=2
     ),
     "archives without a tag": Planted(
         CALM, (("log_format.topic.archiving.archived", _archives_without_a_tag),), first_seed=2
@@ -175,7 +175,7 @@ PLANTED: dict[str, Planted] = {
     ),
     "clean-up forgets pins": Planted(CALM, (("compaction.topic_upkeep.plan_log", _cleans_up_pins),), first_seed=3),
     "the collector forgets pins": Planted(CALM, (("compaction.pin_upkeep.PinUpkeep.paths", _no_paths),), first_seed=10),
-    "pins expire early": Planted(LONG, (("log_format.topic.pin_changes.DropExpiredPins.propose", _drops_pins_early),)),
+    "pins expire early": Planted(LONG, (("log_format.topic.pin_changes.DropExpiredPins.propose", _drops_pins_early),), first_seed=4),
     "memory outlives an erasure": Planted(
         CALM,
         (

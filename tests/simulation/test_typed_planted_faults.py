@@ -85,10 +85,10 @@ _APPEND, _CACHE = "log_format.topic.append", "gateway.typed_topics.reader_cache"
 
 PLANTED: dict[str, Planted] = {
     "takes batches that nobody judged": Planted(
-        CROWDED, ((f"{_APPEND}.settings_error", _takes_unjudged_batches),), first_seed=7
+        CROWDED, ((f"{_APPEND}.settings_error", _takes_unjudged_batches),), first_seed=46
     ),
     "takes marked records where they are refused by now": Planted(
-        MARKED, ((f"{_APPEND}.settings_error", _takes_marked_batches),), first_seed=17
+        MARKED, ((f"{_APPEND}.settings_error", _takes_marked_batches),), first_seed=0
     ),
     "commits columns without widening the table": Planted(
         CALM, ((f"{_APPEND}.columns_actions", _widens_nothing),), first_seed=0
@@ -103,7 +103,7 @@ PLANTED: dict[str, Planted] = {
     "refuses the repeat of what is stored": Planted(
         replace(FAULTY, name="many repeats", fault=0.4, turns=8),
         (("gateway.routes.batch._is_duplicate", _is_never_stored),),
-        first_seed=4,
+        first_seed=17,
     ),
 }
 
