@@ -149,7 +149,7 @@ PLANTED: dict[str, Planted] = {
             ("log_format.groups.changes.judge_commit", lambda *_: None),
             ("gateway.groups.membership.live_group.LiveGroup.check_commit", lambda *_: None),
         ),
-        first_seed=172,
+        first_seed=16,
     ),
     "answers before the commit": Planted(
         PASSING, (("gateway.engine.shared_commits.SharedCommits.decide", _answers_before_the_commit),)
