@@ -149,7 +149,9 @@ _GATEWAY = "tests.simulation.simulated_journals.gateway"
 PLANTED: dict[str, Planted] = {
     "attaches a closed number": Planted(f"{_CORE}.batch_judge._is_closed", _attaches_what_is_closed, STORMY),
     "keeps no floor": Planted(f"{_CORE}.topics.TopicsEdit._remember", _keeps_no_floor, STORMY, first_seed=79),
-    "changes what is open": Planted("log_format.topic.attachment.TopicMove.check", _checks_nothing, CROWDED, first_seed=5),
+    "changes what is open": Planted(
+        "log_format.topic.attachment.TopicMove.check", _checks_nothing, CROWDED, first_seed=5
+    ),
     "joins by an old number": Planted(
         "log_format.topic.attachment.TopicMove.check", _checks_the_place_alone, RESTLESS, first_seed=12
     ),

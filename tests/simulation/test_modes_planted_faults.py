@@ -37,7 +37,6 @@ SEEDS_MAX = 100
 _say = OpenJournal.commit_entries
 _judge_own = Append._judge
 _propose = JournalAppend.propose
-_new_attachment = TopicMover._new_attachment
 _commit_flush = JournalWriter._commit
 _propose_drain = Drain.propose
 _proposed: dict[JournalAppend, Any] = {}
@@ -111,12 +110,6 @@ async def _overtakes_never(self: TopicMover, *_: Any) -> None:
     """A changer that died keeps its topic closed."""
 
 
-async def _begins_at_one(self: TopicMover, topic_id: str, journal_number: int | None) -> Attachment | None:
-    """Takes a number that may be closed."""
-    place = await _new_attachment(self, topic_id, journal_number)
-    return None if place is None else Attachment(place.journal, 1, 1)
-
-
 async def _releases_the_closed(self: JournalUpkeep, journal: OpenJournal, topics: Iterable[Any]) -> None:
     """Takes a closed topic for one that has left."""
     for topic in topics:
@@ -171,9 +164,6 @@ PLANTED: dict[str, Planted] = {
     ),
     "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=5),
     "overtakes never": Planted(f"{_ENGINE}.topic_mover.TopicMover._overtake", _overtakes_never, FAULTY, first_seed=16),
-    "begins at number one": Planted(
-        f"{_ENGINE}.topic_mover.TopicMover._new_attachment", _begins_at_one, DOZING, first_seed=1143
-    ),
     "releases what is closed": Planted(
         "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=20
     ),

@@ -175,7 +175,9 @@ PLANTED: dict[str, Planted] = {
     ),
     "clean-up forgets pins": Planted(CALM, (("compaction.topic_upkeep.plan_log", _cleans_up_pins),), first_seed=3),
     "the collector forgets pins": Planted(CALM, (("compaction.pin_upkeep.PinUpkeep.paths", _no_paths),), first_seed=10),
-    "pins expire early": Planted(LONG, (("log_format.topic.pin_changes.DropExpiredPins.propose", _drops_pins_early),), first_seed=4),
+    "pins expire early": Planted(
+        LONG, (("log_format.topic.pin_changes.DropExpiredPins.propose", _drops_pins_early),), first_seed=4
+    ),
     "memory outlives an erasure": Planted(
         CALM,
         (
