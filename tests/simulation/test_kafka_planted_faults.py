@@ -114,7 +114,7 @@ PLANTED: dict[str, Planted] = {
         "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.look_up, FAULTY, first_seed=2
     ),
     "believes its memory of a transaction": Planted(
-        "gateway.transactions.kafka_transactions.KafkaTransactions.begin", _by_memory, STORMY, first_seed=47
+        "gateway.transactions.kafka_transactions.KafkaTransactions.begin", _by_memory, STORMY, first_seed=2
     ),
     "tells a transaction's client of leaders": Planted(
         "gateway.kafka.calls.transactions._check_partitions", _of_a_leader, HOSTILE, first_seed=1
@@ -144,7 +144,7 @@ PLANTED: dict[str, Planted] = {
         "log_format.topic.append_uploaded.AppendUploadedSegments._refusal",
         _not_overtaken,
         CALM,
-        first_seed=2,
+        first_seed=20,
         bounds=LARGE,
     ),
 }
