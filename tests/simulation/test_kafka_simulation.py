@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.simulated.faults import FAULTY
+from tests.simulation.simulated.faults import CROWDED
 from tests.simulation.simulated.seeds import Seeds, unseen
 from tests.simulation.simulated_kafka.world import LARGE, PROFILES, RENEWED, simulate_kafka
 
@@ -55,5 +55,5 @@ def test_the_histories_are_eventful() -> None:
         "crash",
         "pause",
     ]
-    first = ((13, FAULTY), (13, RENEWED))
+    first = ((13, CROWDED), (13, RENEWED))
     assert unseen(outcomes, simulate_kafka, PROFILES, EVENTFUL_SEEDS, first=first) == set()
