@@ -269,7 +269,8 @@ def _suspect(shape: Record, column: pa.StructArray, present: _Mask, nulls: _Mask
             _suspect(member.shape, values, present & valid, nulls, doubtful)
         elif isinstance(member.shape, ListOf):
             doubtful |= valid & _has_suspects(member.shape, values, has_nulls=False)
-            doubtful |= valid & nulls & _has_suspects(member.shape, values, has_nulls=bool(nulls.any()))
+            if nulls.any():
+                doubtful |= valid & nulls & _has_suspects(member.shape, values, has_nulls=True)
         elif isinstance(member.shape, Scalar) and member.shape.symbols is not None:
             known = pc.is_in(values, pa.array(member.shape.symbols, pa.string())).to_numpy(zero_copy_only=False)
             doubtful |= present & valid & ~known
